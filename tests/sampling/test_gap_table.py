@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.sampling.gaps import _Level, _resolve_tie, gap_table
 from tests.sampling.sources import Exhausted, chance
+from tests.tiers import slower
 
 
 def threshold(level: _Level, which: int) -> Fraction:
@@ -133,7 +134,7 @@ def test_ties_are_what_that_test_saw() -> None:
     )
 
 
-@settings(max_examples=20)
+@slower
 @given(numerator=st.integers(1, 2**64), bits=st.sampled_from([64, 128, 200]))
 def test_thresholds_of_wide_words(numerator: int, bits: int) -> None:
     table = gap_table(numerator)

@@ -94,7 +94,7 @@ def test_patterns_are_independent_trials_when_every_second_word_is_a_tie(
     # larger tests below, at this width the next chance is far away and fails at once.
     table = gap_table(numerator, width, largest)
     words = SeededWords(11, width=width)
-    trials = 4000
+    trials = 2000
     seen = np.zeros(16, dtype=np.int64)
     for _ in range(trials):
         found = [place for part in _walk(words, table, 4, 8) for place in part.tolist()]
@@ -153,9 +153,10 @@ def test_rate_gaps_and_independence_with_secure_words(probability: float) -> Non
 
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("probability", [0.3, nightly(0.01), 1e-4])
-def test_the_first_and_the_last_trial_are_like_any_other(probability: float) -> None:
+@pytest.mark.parametrize("runs", [4_000, nightly(20_000)])
+def test_the_first_and_the_last_trial_are_like_any_other(probability: float, runs: int) -> None:
     # Short runs start and stop all the time.
-    length, runs = max(3, int(1 / probability)), 10_000
+    length = max(3, int(1 / probability))
     first = last = 0
     for _ in range(runs):
         found = positions(secure_words(), chance(probability), length)
