@@ -1,4 +1,4 @@
-"""No under-report in random settings: 305 in the gate, eight times as many at night."""
+"""No under-report in random settings: a hundred in the gate, many more at night."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_shares_add_up() -> None:
     assert NIGHTS * sum(SHARES.values()) >= 2000
 
 
-@pytest.mark.parametrize("share", [2, nightly(1)])
+@pytest.mark.parametrize("share", [3, nightly(1)])
 @pytest.mark.parametrize("judged", SHARES, ids=name)
 def test_no_under_report(judged: Judged, share: int) -> None:
     assert complaints(judged, SHARES[judged] // share, "gate") == []

@@ -200,7 +200,8 @@ def test_every_crowd_is_in_a_cell_one_way_or_the_other() -> None:
         )
 
 
-def test_no_sequence_of_crowds_is_above() -> None:
+@pytest.mark.parametrize("sequences", [5, nightly(24)])
+def test_no_sequence_of_crowds_is_above(sequences: int) -> None:
     composed = privacy.compose(BITS, times=20)
     source = random.Random(23)
     target = target_bits(1, BITS.flip_probability)
@@ -212,7 +213,7 @@ def test_no_sequence_of_crowds_is_above() -> None:
             parts.append(dominated_loss(first, second, 2e-4, lacking=1e-18, most=1.0))
     reached = 0.0
     bounds = {epsilon: composed.delta(epsilon).upper for epsilon in (0.3, 1.0, 1.8)}
-    for _ in range(12):
+    for _ in range(sequences):
         counts = [0] * len(parts)
         for _ in range(20):
             counts[source.randrange(len(parts))] += 1

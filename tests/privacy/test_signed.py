@@ -336,8 +336,9 @@ ROUNDS: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "delta"), ROUNDS.values(), ids=ROUNDS)
-def test_rounds_are_narrow(fields: dict[str, Any], delta: float) -> None:
+@pytest.mark.parametrize("name", all_but(ROUNDS, "choice"))
+def test_rounds_are_narrow(name: str) -> None:
+    fields, delta = ROUNDS[name]
     found = privacy.compose(changed(FLAT, **fields), times=10).epsilon(delta)
     assert found.upper <= found.lower * 1.001
 
