@@ -123,7 +123,7 @@ def audited(name: str, pipeline: Pipeline | None, *, trials: int, crowd: int = 2
 
 
 @pytest.mark.parametrize(
-    "name", some((name for name in SMALL if name.endswith("signed")), "bit signed", "digits signed")
+    "name", some((name for name in SMALL if name.endswith("signed")), "digits signed")
 )
 def test_honest_signed_decoys_leak_less_than_is_claimed(name: str) -> None:
     found = audited(name, None, trials=4000)
@@ -148,7 +148,7 @@ def test_a_leak_is_proven(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["choice signed", nightly("flags signed"), "number signed", "digits signed"]
+    "name", ["choice signed", nightly("flags signed"), nightly("number signed"), "digits signed"]
 )
 def test_every_question_notices_a_missing_flood(name: str) -> None:
     found = audited(name, plants.other_noise(flood=()), trials=2000)
@@ -222,7 +222,7 @@ PLANTED: dict[str, Pipeline] = {
 }
 
 
-@pytest.mark.parametrize("name", some(PLANTED, "noise dropped", "signs swapped"))
+@pytest.mark.parametrize("name", some(PLANTED, "signs swapped"))
 def test_a_usual_audit_notices_every_plant(name: str) -> None:
     found = usual(PLANTED[name])
     assert not found.ok

@@ -21,6 +21,7 @@ from tests.tiers import chequered, nightly, some
 SIGNED = ("bit signed", "choice signed", "flags signed", "number signed", "digits signed")
 CLEAR = ("bit decoys", "choice decoys")
 QUICK = [name for name in LARGE if name not in (*SIGNED, *CLEAR, "choice flipped decoys")]
+SLOW = ("bit copies", "choice flipped decoys")
 RUNS = 20_000
 PEOPLE = 20_000
 
@@ -60,8 +61,8 @@ def test_estimates_are_as_exact_as_predicted(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "factor"),
     [
-        *chequered(((name,) for name in QUICK), (0.9, 1.1)),
-        *(nightly("choice flipped decoys", factor) for factor in (0.9, 1.1)),
+        *chequered(((name,) for name in QUICK if name not in SLOW), (0.9, 1.1)),
+        *(nightly(name, factor) for name in SLOW for factor in (0.9, 1.1)),
     ],
 )
 def test_a_tenth_more_or_less_noise_fails_every_test(name: str, factor: float) -> None:
@@ -86,7 +87,13 @@ def test_a_ratio_off_by_a_tenth_is_noticed(name: str, factor: float) -> None:
     assert not any(fault.startswith("the mean") for fault in found.faults)
 
 
-@pytest.mark.parametrize(("name", "factor"), chequered(((name,) for name in SIGNED), (0.9, 1.1)))
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        *chequered(((name,) for name in SIGNED[:-1]), (0.9, 1.1)),
+        *(nightly(SIGNED[-1], factor) for factor in (0.9, 1.1)),
+    ],
+)
 def test_a_flood_off_by_a_tenth_is_noticed_by_the_number_of_messages(
     name: str, factor: float
 ) -> None:
@@ -110,7 +117,7 @@ class Lopsided(Signed):
         return counts
 
 
-@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.parametrize("name", some(SIGNED, *SIGNED[:-1]))
 def test_more_pluses_than_minuses_are_a_bias(name: str) -> None:
     plan = planned(PEOPLE, LARGE[name])
     part, how = plan.parts[0], plan.parts[0].protocol
@@ -182,7 +189,7 @@ def test_surveys_are_judged_question_by_question() -> None:
     assert len(found.rows()) == 1 + 6 + 1
 
 
-@pytest.mark.parametrize("seeds", [15, nightly(60)])
+@pytest.mark.parametrize("seeds", [8, nightly(60)])
 def test_no_false_alarms_over_many_seeds(seeds: int) -> None:
     # 60 simulations at 1e-6 each: a false alarm among them has a chance below 1e-4.
     plan = planned(400, LARGE["bit flips"], LARGE["choice decoys"], LARGE["number together"])

@@ -178,7 +178,7 @@ def test_where_nobody_may_have_answered_no_mean_is_given(name: str) -> None:
 # ------------------------------------------------------------------ quantiles
 
 
-@pytest.mark.parametrize("silent", [0, 6_000])
+@pytest.mark.parametrize("silent", [nightly(0), 6_000])
 @pytest.mark.parametrize("runs", [100, nightly(RUNS)])
 def test_quantiles_are_those_of_the_people_who_answered(silent: int, runs: int) -> None:
     people = People(silent)

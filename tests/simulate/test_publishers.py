@@ -138,7 +138,8 @@ def test_thrown_logos_have_the_law_of_single_balls(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "columns"), [(2, 3), (7, 3), (30, 10), (60, 64), (200, 64), (40, 5000), (600, 180)]
+    ("count", "columns"),
+    [(2, 3), (7, 3), (30, 10), (60, 64), nightly(200, 64), (40, 5000), nightly(600, 180)],
 )
 def test_columns_hit_have_the_law_of_single_balls(count: int, columns: int) -> None:
     draws = np.random.default_rng(count)
