@@ -36,6 +36,7 @@ from tests.analysis.crashing import accepted_names, main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.meta import repository
 from tests.services.oracle import bad_sector
+from tests.tiers import nightly
 
 PLENTY = Target(1000.0, 0.5)
 KILLS = (
@@ -144,11 +145,12 @@ def test_killed_anywhere_everything_is_counted_paid_and_released_once(
         assert check_all(hop, folder, batches) == found
 
 
-def test_a_full_disk_loses_nothing(hop: LastHop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [22_000, nightly(11_000)])
+def test_a_full_disk_loses_nothing(hop: LastHop, tmp_path: Path, step: int) -> None:
     batches = two_batches(hop, tmp_path)
     with_ledger(tmp_path)
     open_analyzer(tmp_path).close()  # whoever cannot make its state has taken nothing
-    limits = range(0, 90_000, 11_000)
+    limits = range(0, 90_000, step)
     folders = copies(tmp_path, len(limits))
     ends = lives(
         *((folder, f"full:{limit}") for folder, limit in zip(folders, limits, strict=True))

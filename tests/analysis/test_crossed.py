@@ -206,7 +206,7 @@ LEVELS = Cross(
 
 
 @pytest.mark.parametrize("name", some(PROTOCOLS, "decoys", "signed"))
-@pytest.mark.parametrize("runs", [150, nightly(5_000)])
+@pytest.mark.parametrize("runs", [100, nightly(5_000)])
 def test_means_of_groups_hold_and_are_unbiased(name: str, runs: int) -> None:
     """Everything at once, as a release tells it: people round their numbers by chance."""
     miss, draws = 0.05, np.random.default_rng(5)

@@ -16,6 +16,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
+from tests.tiers import chequered
 
 LEVELS = [0.5, 0.9, 0.99]
 CROWDS = [
@@ -108,9 +109,11 @@ def quantile(people: list[Fraction], probability: float) -> Fraction:
     return sorted(people)[rank - 1]
 
 
-@pytest.mark.parametrize("people", CROWDS, ids=str)
-@pytest.mark.parametrize("steps", [1, 2, 3])
-@pytest.mark.parametrize("flip", [Fraction(1, 50), Fraction(1, 5)])
+@pytest.mark.parametrize(
+    ("people", "steps", "flip"),
+    chequered(product(CROWDS, [1, 2, 3]), [Fraction(1, 50), Fraction(1, 5)]),
+    ids=str,
+)
 def test_all_quantiles_are_covered_together(
     people: list[Fraction], steps: int, flip: Fraction
 ) -> None:

@@ -19,6 +19,7 @@ from chaffinch.planning.baselines import (
 )
 from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds
 from chaffinch.protocols.tuning import _gaussian_delta
+from tests.tiers import chequered
 
 
 def mean_variance(kept: Fraction, law: dict[tuple[int, int], Fraction], values: int) -> float:
@@ -88,8 +89,10 @@ def proven_delta(loss: GridLoss, counts: int) -> float:
     return Rounds(((loss, counts),)).upper_delta(math.log(1.5))
 
 
-@pytest.mark.parametrize(("counts", "steps"), [(1, 1), (1, 3), (2, 1), (3, 1)])
-@pytest.mark.parametrize("ratio", [Fraction(1, 3), Fraction(1, 2)])
+@pytest.mark.parametrize(
+    ("counts", "steps", "ratio"),
+    chequered([(1, 1), (1, 3), (2, 1), (3, 1)], [Fraction(1, 3), Fraction(1, 2)]),
+)
 def test_delta_of_a_centre_by_enumeration(ratio: Fraction, counts: int, steps: int) -> None:
     """All outcomes in fractions, of masses ratio^|k| and ratio^(k²); the tails are below 1e-13."""
     far = 28 if counts < 3 else 16

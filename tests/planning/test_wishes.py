@@ -14,7 +14,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import load_survey
 from chaffinch.protocols import Decoys, Flips, Signed
-from tests.tiers import all_but
+from tests.tiers import all_but, nightly
 
 TARGET = cf.Target(1.0, 1e-6)
 QUESTIONS: dict[str, cf.Bit | cf.Choice] = {
@@ -80,7 +80,7 @@ def test_a_survey_that_signed_decoys_do_not_fit_gets_another_protocol() -> None:
     )
 
 
-@pytest.mark.parametrize("users", [1_000, 200_000])
+@pytest.mark.parametrize("users", [nightly(1_000), 200_000])
 def test_what_may_be_left_is_kept_even_where_the_promise_needs_less_noise(users: int) -> None:
     plan = cf.plan(cf.Bit(), users=users, target=TARGET, local_epsilon=3.0)
     assert isinstance(plan.parts[0].protocol, Flips)

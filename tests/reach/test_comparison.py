@@ -169,7 +169,7 @@ def test_the_local_epsilon_is_rounded_up() -> None:
 @given(
     st.integers(1, 4), st.integers(1, 400), st.integers(1, 49), st.sampled_from([1e-6, 0.01, 0.3])
 )
-@settings(max_examples=max(10, settings().max_examples // 40), deadline=None)
+@settings(max_examples=max(5, settings().max_examples // 40), deadline=None)
 def test_what_is_promised_is_proven(filters: int, bits: int, flip: int, delta: float) -> None:
     mechanism = FlippedFilters(filters=filters, bits=bits, flip_probability=Fraction(flip, 100))
     rows = compare(mechanism, delta, samples=2000)

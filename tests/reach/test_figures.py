@@ -20,6 +20,7 @@ from chaffinch.charts.signal_to_noise import (
 from chaffinch.errors import InvalidInput
 from tests.oracles import filter_procedures as referee
 from tests.oracles import filters as oracle
+from tests.tiers import nightly
 
 
 def shares(filters: int, base: int) -> list[Fraction]:
@@ -74,7 +75,7 @@ def test_one_filter_does_not_care() -> None:
     assert line.y == pytest.approx([line.y[0]] * len(line.y), rel=1e-9)
 
 
-@pytest.mark.parametrize("flip", ["0.2", "0.02"])
+@pytest.mark.parametrize("flip", ["0.2", nightly("0.02")])
 def test_heat_maps_against_the_referee(flip: str) -> None:
     maps = _heat_maps(flip_probability=flip)
     for chart, base in zip(maps, (1, 2, 10), strict=True):

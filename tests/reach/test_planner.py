@@ -167,7 +167,7 @@ def room(rows: int, step: float) -> tuple[float, float]:
         (5, 10**9, 1, 3.0, 1e-6),
         nightly(8, 10**6, 4, 1.0, 1e-9),
         nightly(10, 10**9, 1, 3.0, 1e-12),
-        (10, 10**4, 16, 0.1, 1e-12),
+        nightly(10, 10**4, 16, 0.1, 1e-12),
     ],
 )
 def test_the_guess_steers_well(
