@@ -44,8 +44,9 @@ def roundings(people: list[Fraction], steps: int) -> dict[tuple[int, ...], Fract
     return chances
 
 
-@pytest.mark.parametrize("people", CROWDS, ids=str)
-@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("people", "steps"), chequered(((people,) for people in CROWDS), [1, 2, 4]), ids=str
+)
 def test_the_mean_is_unbiased_and_covered(people: list[Fraction], steps: int) -> None:
     noise, reports = Noise.flips(Fraction(1, 10)), len(people)
     scale = Scale(-1.0, 3.0, steps, noise)

@@ -23,6 +23,7 @@ from chaffinch.questions import Bit, Question
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Tally
 from tests.simulate.settings import chance, choice, planned
+from tests.tiers import chequered
 
 QUARTER = Fraction(1, 4)
 SMALL: list[tuple[Question, Decoys, tuple[int, ...]]] = [
@@ -80,9 +81,10 @@ def test_a_bit_of_the_first_source_is_half_as_scattered() -> None:
     assert protocol.standard_error(Bit(), 1000) == pytest.approx(math.sqrt(86 / 4), rel=1e-3)
 
 
-@pytest.mark.parametrize("values", [2, 5, 1000])
-@pytest.mark.parametrize("arrived", [0, 1, 86, 5000])
-@pytest.mark.parametrize("alpha", [0.05, 1e-6])
+@pytest.mark.parametrize(
+    ("arrived", "values", "alpha"),
+    chequered(product([0, 1, 86, 5000], [2, 5, 1000]), [0.05, 1e-6]),
+)
 def test_intervals_are_those_of_the_binomial_law(arrived: int, values: int, alpha: float) -> None:
     reports = 400
     noise = SeenDecoys(values, np.array([arrived]))

@@ -90,7 +90,7 @@ class _OnlyTheFirst:
             right_flip(words, row, numerator, bits)
 
 
-@pytest.mark.parametrize("fault", [nightly(nothing), a_tenth, _OnlyTheFirst()])
+@pytest.mark.parametrize("fault", [nightly(nothing), a_tenth, nightly(_OnlyTheFirst())])
 def test_a_planted_fault_is_refuted(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffling, "flip", fault)
     found = attacked()
