@@ -261,7 +261,10 @@ VERBS: dict[str, Verb] = {
     ),
     "keys create": Verb(
         "keys create {0}/new",
-        {f"new/{name}": whole_keys for name in ("identity.pem", "keyset.json", "key-001.json")},
+        {
+            f"new/{name}": whole_keys
+            for name in ("identity.pem", "keyset.json", "key-001.json", "store.name")
+        },
         finished=5,
     ),
     "keys rotate": Verb(
