@@ -128,13 +128,16 @@ def _failed(error: ChaffinchError, *, as_json: bool) -> int:
         }
         try:
             sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
         except OSError:
             _deaf()
-        return code
-    _tell(f"error: {error.message}")
-    if error.hint:
-        _tell(f"hint: {error.hint}")
+    else:
+        _tell(f"error: {error.message}")
+        if error.hint:
+            _tell(f"hint: {error.hint}")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _deaf()  # Python would try again at its end, and end with a code of its own.
     return code
 
 
