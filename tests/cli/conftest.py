@@ -14,6 +14,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import main
+from tests import forks
 from tests.planned_once import plans_are_made_once  # noqa: F401 - a fixture of all tests here
 
 USERS = 2000
@@ -44,9 +45,11 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
 
 @pytest.fixture(scope="session")
 def shell() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a line in a shell in which ``chaffinch`` is the command."""
+    """Run a line in a shell in which ``chaffinch`` is the command; where asked, from its start."""
 
-    def call(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        line: str, folder: Path, *, fresh: bool = False, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         source = Path(cf.__file__).parents[1]
         inherited = {
             name: value
@@ -54,15 +57,18 @@ def shell() -> Callable[..., subprocess.CompletedProcess[str]]:
             if name not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}
         }
         variables: dict[str, Any] = inherited | {"PYTHONPATH": str(source)} | environment
-        script = f'set -o pipefail\nchaffinch() {{ "{sys.executable}" -m chaffinch "$@"; }}\n{line}'
+        command, inherited_line = forks.for_a_shell()
+        if fresh:
+            command = f'chaffinch() {{ "{sys.executable}" -m chaffinch "$@"; }}'
         return subprocess.run(
-            ["/bin/bash", "-c", script],
+            ["/bin/bash", "-c", f"set -o pipefail\n{command}\n{line}"],
             capture_output=True,
             text=True,
             check=False,
             cwd=folder,
             env=variables,
             timeout=100,
+            pass_fds=[inherited_line],
         )
 
     return call

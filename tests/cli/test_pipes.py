@@ -101,7 +101,7 @@ def test_a_run_under_flock_on_its_own_folder(shell: Shell, folder: Path) -> None
 
 def test_a_table_from_a_pipe(shell: Shell, folder: Path) -> None:
     line = f"cat people.csv | chaffinch encode - --format csv {P} -o - | chaffinch shuffle {P} -o s"
-    done = shell(line, folder, PYTHONPROFILEIMPORTTIME="1")
+    done = shell(line, folder, fresh=True, PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0, done.stderr
     assert (folder / "s").exists()
     imported = {line.rpartition(" ")[2] for line in done.stderr.splitlines()}
