@@ -32,6 +32,12 @@ from chaffinch.storage import failpoints
 
 COMMAND = "import sys\nfrom chaffinch.cli import main\nsys.exit(main())\n"
 """The command ``chaffinch``, as a program."""
+MODULE = """\
+import runpy, sys
+name = sys.argv.pop(1)
+runpy.run_module(name, run_name="__main__", alter_sys=True)
+"""
+"""What ``python -m`` does with its words."""
 _FROM_A_SHELL = """\
 import json, os, socket, sys
 number, program, *words = sys.argv[1:]
@@ -68,6 +74,8 @@ _MODULES = (
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
 )
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""A copy has none of the threads that a library has started at its import."""
 _REQUEST = 1 << 17
 _STREAMS = 4
 """What comes with a request: the standard streams, and where the end is told."""
@@ -181,7 +189,7 @@ def _source(preload: str, *, fresh: bool) -> socket.socket:
             stdin=subprocess.DEVNULL,
             pass_fds=[other.fileno()],
             cwd=_ROOT,
-            env={**os.environ, "LD_PRELOAD": preload},
+            env={**os.environ, **_ONE_THREAD, "LD_PRELOAD": preload},
         )
 
     def end() -> None:

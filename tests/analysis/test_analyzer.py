@@ -7,8 +7,6 @@ import shutil
 import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -32,9 +30,9 @@ from chaffinch.storage import stores
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+from tests import forks
 from tests.analysis.crashing import accepted_names, main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
-from tests.meta import repository
 from tests.services.oracle import bad_sector
 from tests.tiers import nightly
 
@@ -83,13 +81,7 @@ def with_ledger(folder: Path, cap: Target = PLENTY) -> Ledger:
 def lives(*pairs: tuple[Path, str], how: str = "careful") -> list[int]:
     """Return how analyzers ended, each in a folder and killed at a place."""
     words = [f"{folder}={place}" for folder, place in pairs]
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "tests.analysis.crashing", how, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=repository.ROOT,
-    )
+    done = forks.run(forks.MODULE, "tests.analysis.crashing", how, *words)
     assert done.returncode == 0, done.stderr
     return [int(code) for code in done.stdout.split()]
 

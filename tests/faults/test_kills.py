@@ -14,9 +14,6 @@ find what the first one has found. Searches of the planner are made once, before
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +22,9 @@ import pytest
 from cyclopts import App
 
 from chaffinch.cli.app import app
+from tests import forks
 from tests.faults.steps import FULL
 from tests.faults.verbs import VERBS, prepare
-from tests.meta import repository
 
 FEW = 2
 EVERY = 10**6
@@ -53,15 +50,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sweep(start: Path, verbs: Sequence[str], *, most: int, kills: int) -> dict[str, Any]:
     """Return how often each fault happened to each verb."""
-    words = [str(start), str(most), str(kills), *verbs]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.sweep", *words],
-        cwd=repository.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-    )
+    done = forks.run(forks.MODULE, "tests.faults.sweep", start, most, kills, *verbs)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

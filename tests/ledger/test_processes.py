@@ -16,6 +16,7 @@ import pytest
 from chaffinch.errors import LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
+from tests import forks
 from tests.ledger import made
 from tests.ledger.made import ONE
 from tests.ledger.worker import CHARGES, KINDS
@@ -27,6 +28,8 @@ TOUCHING = ("pwrite64", "fdatasync", "fsync", "rename", "unlink", "link", "write
 
 
 def worker(*words: object, wrap: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    if not wrap:
+        return forks.run(forks.MODULE, "tests.ledger.worker", *words)
     command = [*wrap, sys.executable, "-B", "-m", "tests.ledger.worker", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=repository.ROOT)
 
