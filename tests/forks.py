@@ -15,7 +15,6 @@ import importlib
 import json
 import os
 import select
-import shlex
 import signal
 import socket
 import subprocess
@@ -38,7 +37,7 @@ name = sys.argv.pop(1)
 runpy.run_module(name, run_name="__main__", alter_sys=True)
 """
 """What ``python -m`` does with its words."""
-_FROM_A_SHELL = """\
+_ASKING = """\
 import json, os, socket, sys
 number, program, *words = sys.argv[1:]
 mine, other = os.pipe()
@@ -163,14 +162,14 @@ def run(
     return subprocess.CompletedProcess(process.args, process.wait(), out, err)
 
 
-def for_a_shell() -> tuple[str, int]:
-    """Return a line for a shell in which ``chaffinch`` is a copy, and what the shell must inherit.
+def as_words() -> tuple[list[str], int]:
+    """Return the command ``chaffinch`` for others to start, and what they must let it inherit.
 
-    Python alone, without anything that is installed, starts in a fiftieth of a second.
+    It has their streams, also terminals, but not their signals. Python alone, without anything
+    that is installed, starts in a fiftieth of a second.
     """
     number = _source("", fresh=False).fileno()
-    words = [sys.executable, "-I", "-S", "-c", _FROM_A_SHELL, str(number), COMMAND]
-    return f'chaffinch() {{ {shlex.join(words)} "$@"; }}', number
+    return [sys.executable, "-I", "-S", "-c", _ASKING, str(number), COMMAND], number
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -57,11 +58,12 @@ def shell() -> Callable[..., subprocess.CompletedProcess[str]]:
             if name not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}
         }
         variables: dict[str, Any] = inherited | {"PYTHONPATH": str(source)} | environment
-        command, inherited_line = forks.for_a_shell()
+        command, inherited_line = forks.as_words()
         if fresh:
-            command = f'chaffinch() {{ "{sys.executable}" -m chaffinch "$@"; }}'
+            command = [sys.executable, "-m", "chaffinch"]
+        script = f'set -o pipefail\nchaffinch() {{ {shlex.join(command)} "$@"; }}\n{line}'
         return subprocess.run(
-            ["/bin/bash", "-c", f"set -o pipefail\n{command}\n{line}"],
+            ["/bin/bash", "-c", script],
             capture_output=True,
             text=True,
             check=False,

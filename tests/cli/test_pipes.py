@@ -6,13 +6,13 @@ import pty
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chaffinch.cli import compare, main
+from tests import forks
 from tests.cli.conftest import USERS, Done
 from tests.meta import repository
 from tests.terminal import read_to_end
@@ -200,12 +200,14 @@ def on_a_terminal(words: list[str], folder: Path, **environment: str) -> str:
     variables = {name: one for name, one in os.environ.items() if name != "NO_COLOR"}
     variables |= {"PYTHONPATH": str(repository.SOURCE.parent), "TERM": "xterm-256color"}
     variables["CHAFFINCH_TRACE"] = "1"  # seen only when something goes wrong
+    command, inherited_line = forks.as_words()
     with subprocess.Popen(
-        [sys.executable, "-m", "chaffinch", *words],
+        [*command, *words],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=below,
         env=variables | environment,
+        pass_fds=[inherited_line],
     ) as process:
         os.close(below)
         said = read_to_end(above)

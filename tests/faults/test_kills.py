@@ -30,16 +30,12 @@ FEW = 2
 EVERY = 10**6
 KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""
-GATE = {
-    "surveys": (
-        "run, paid", "run, groups", "encode", "send, paid", "shuffle", "analyze, paid",
-        "trend",
-    ),
-    "audiences": (
-        "reach encode, paid", "reach shuffle", "reach analyze, paid", "reach key", "ledger create",
-        "keys rotate",
-    ),
-}  # fmt: skip
+GATE = (
+    "run, paid", "run, groups", "encode", "send, paid", "shuffle", "analyze, paid", "trend",
+    "reach encode, paid", "reach shuffle", "reach analyze, paid", "reach key", "ledger create",
+    "keys rotate",
+)  # fmt: skip
+"""In one sweep: to get ready for one takes as long as to kill four verbs."""
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +52,9 @@ def sweep(start: Path, verbs: Sequence[str], *, most: int, kills: int) -> dict[s
     return found
 
 
-@pytest.mark.parametrize("party", GATE)
-def test_stopped_at_some_steps(start: Path, party: str) -> None:
-    found = sweep(start, GATE[party], most=FEW, kills=0)
-    assert set(found) == set(GATE[party])
+def test_stopped_at_some_steps(start: Path) -> None:
+    found = sweep(start, GATE, most=FEW, kills=0)
+    assert set(found) == set(GATE)
     assert all(happened["kill"] >= FEW for happened in found.values()), found
 
 
