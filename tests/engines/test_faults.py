@@ -6,8 +6,6 @@ import errno
 import io
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,6 +38,7 @@ from chaffinch.storage import files
 from chaffinch.storage.faults import storage_fault
 from chaffinch.tables.read import open_table
 from chaffinch.wire.batches import BatchFacts, new_name
+from tests import forks
 from tests.engines import plans
 
 USERS = 1000
@@ -342,9 +341,7 @@ plan = plans.clear(1000, 5)
 Local(memory=800).shuffle([folder / "encoded.parquet"], plan, folder / "out.parquet")
 """
     before = plans.listing(folder)
-    command = [sys.executable, "-c", code, str(folder)]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    done = forks.run(code, folder)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert int(done.stdout) == 0o600
     assert plans.listing(folder) == before

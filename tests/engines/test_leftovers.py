@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -19,11 +17,11 @@ from chaffinch.storage import leftovers
 from chaffinch.storage.files import atomic
 from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.storage.locks import try_lock
+from tests import forks
 from tests.engines import plans
 from tests.tiers import nightly
 
 PLAN = plans.clear(20, 5)
-ROOT = Path(__file__).parents[2]
 CODE = """
 import os, signal, sys
 from pathlib import Path
@@ -43,7 +41,7 @@ def listing(folder: Path) -> list[str]:
 
 def killed(folder: Path) -> Path:
     """Return what an encoding leaves that was killed before its file had its name."""
-    done = subprocess.run([sys.executable, "-c", CODE, str(folder)], cwd=ROOT, check=False)
+    done = forks.run(CODE, folder)
     assert done.returncode == -signal.SIGKILL
     (left,) = folder.iterdir()
     return left
@@ -215,7 +213,9 @@ def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", nightly("SIGHUP")])
-def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: str) -> None:
+def test_a_stopped_run_leaves_nothing(
+    tmp_path: Path, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = f"""
 import os, signal, sys
 from chaffinch.storage import files
@@ -229,13 +229,7 @@ sys.exit(main(["encode", "people.csv", "--plan", "plan.json", "-o", "e.parquet"]
     PLAN.save(tmp_path / "plan.json")
     (tmp_path / "people.csv").write_text("answer\n" + "v1\n" * 20)
     before = listing(tmp_path)
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        check=False,
-    )
+    monkeypatch.chdir(tmp_path)
+    done = forks.run(code)
     assert done.returncode == 130, done.stderr
     assert listing(tmp_path) == before
