@@ -7,13 +7,13 @@ import os
 import pty
 import struct
 import subprocess
-import sys
 import termios
 from pathlib import Path
 
 import pytest
 
 from chaffinch.cli.output import wrapped
+from tests import forks
 from tests.meta import repository
 from tests.terminal import read_to_end
 
@@ -38,17 +38,30 @@ def test_lines_that_fit_and_indents_stay_as_they_are() -> None:
 
 def ended(words: list[str], folder: Path, columns: int | None) -> str:
     """Return what a command says that fails, on a terminal of a width, or in a pipe."""
-    command = [sys.executable, "-m", "chaffinch", *words]
+    start, inherited_line = forks.as_words()
+    command = [*start, *words]
     variables = {name: one for name, one in os.environ.items() if name != "COLUMNS"}
     variables |= {"PYTHONPATH": str(repository.SOURCE.parent), "TERM": "xterm"}
     if columns is None:
         return subprocess.run(
-            command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True, check=False
+            command,
+            cwd=folder,
+            env=variables,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            pass_fds=[inherited_line],
         ).stderr
     above, below = pty.openpty()
     fcntl.ioctl(below, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen(
-        command, cwd=folder, env=variables, stdin=below, stdout=subprocess.DEVNULL, stderr=below
+        command,
+        cwd=folder,
+        env=variables,
+        stdin=below,
+        stdout=subprocess.DEVNULL,
+        stderr=below,
+        pass_fds=[inherited_line],
     ):
         os.close(below)
         said = read_to_end(above)
