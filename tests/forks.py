@@ -4,7 +4,9 @@ A service that is started by its command reads a thousand modules first, for a s
 start services by the hundred. So one process for each run of tests imports what services need and
 does nothing else; whatever a test wants to run is a copy of that. Such a copy is a process like
 any other: it has its own memory, files and signals, and dies alone. It is no good where the start
-itself is of interest: what is imported when, and what a person waits for.
+itself is of interest: what is imported when, and what a person waits for. Nor is it for what comes
+at the very end, where Python takes apart what is left; and all copies have one seed for the order
+of sets. Some services are started afresh for that: ``tests/services/test_stopping.py``.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_messages_from_a_pipe_are_paid_for_where_a_file_keeps_the_release(
     (folder / "l.json").symlink_to("r.json")
     mine_too = "--plan members.plan.json"
     analyze = f"chaffinch analyze {mine_too} --ledger ledger.db --mark ledger.mark"
-    send = f"chaffinch shuffle e.parquet {mine_too} --record $RANDOM"
+    send = f"chaffinch shuffle e.parquet {mine_too} --record $(mktemp -u record-XXXXXX)"
     for line in LINES[way]:
         done = shell(line.format(send=send, analyze=analyze), folder)
         assert "a file where messages come from a pipe" in done.stderr, (line, done)

@@ -65,13 +65,12 @@ def test_the_race_shows_a_ledger_that_does_not_look_again(tmp_path: Path) -> Non
     assert sum(granted.values()) == 16 > made.GRANTS
 
 
-@pytest.mark.long
-def test_eight_processes_with_one_key_are_charged_once(tmp_path: Path) -> None:
-    granted = race(tmp_path, "shipped", processes=8, attempts=3, shared=3)
+@pytest.mark.parametrize("processes", [4, nightly(8)])
+def test_processes_with_one_key_are_charged_once(tmp_path: Path, processes: int) -> None:
+    granted = race(tmp_path, "shipped", processes=processes, attempts=3, shared=3)
     assert granted == Counter({str(number): 1 for number in range(3)})
 
 
-@pytest.mark.long
 def test_four_processes_with_one_content_are_charged_once(tmp_path: Path) -> None:
     made.create(tmp_path, role="analyzer", cap=Target(300, 1e-2))
     result = told("content", tmp_path, 4, 8)
@@ -136,7 +135,6 @@ def test_deaths_show_a_mark_that_runs_ahead(tmp_path: Path) -> None:
         deaths(tmp_path, "mark first", 4)
 
 
-@pytest.mark.long
 def test_deaths_show_a_mark_that_stays_behind(tmp_path: Path) -> None:
     # Such an order lets an older copy in.
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):

@@ -207,12 +207,12 @@ def forget_one_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accountant, "_both_ways", lambda changes: changes)
 
 
-FAULTS: list[Any] = [
+FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Draw]] = [
     (forget_geometric_pairs, steps_setting),
     (forget_geometric_pairs, choice_setting),
     (forget_the_shift, steps_setting),
     (forget_one_direction, steps_setting),
-    nightly(forget_one_order, value_setting),
+    (forget_one_order, value_setting),
 ]
 
 
