@@ -27,6 +27,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+_FIRST = {"test_cluster", "test_cuts", "test_day", "test_kills", "test_reach_day", "test_rehearsal"}
+"""Files whose tests take longest: begun last, one of them would keep all other cores waiting."""
+
+
+@pytest.hookimpl(trylast=True)  # after they were put into a random order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let long tests begin early."""
+    items.sort(key=lambda item: item.path.stem not in _FIRST)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _state_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep the records made by tests out of the user's own folder."""
