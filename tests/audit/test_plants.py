@@ -121,11 +121,12 @@ def test_a_leak_is_proven(name: str) -> None:
     [
         nightly(ALONE),
         CROWD._replace(trials=8000),
+        nightly(CROWD._replace(trials=20_000)),
         DECOYS._replace(trials=4000),
         CHOICE._replace(trials=4000),
         nightly(PAIR),
     ],
-    ids=["alone", "crowd", "decoys", "choice", "pair"],
+    ids=["alone", "crowd", "crowd for long", "decoys", "choice", "pair"],
 )
 def test_the_same_settings_are_fine_without_the_fault(setting: Setting) -> None:
     found = audited(setting, None, seed=32, confidence=1 - 1e-6)

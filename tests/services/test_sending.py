@@ -111,12 +111,16 @@ def collection(tmp_path: Path) -> Collection:
     return made
 
 
+@pytest.fixture
+def client(collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.01)
+    return Client(collection.plan, outbox=tmp_path / "outbox", patience=20)
+
+
 def test_reports_are_on_the_disk_of_the_first_hop(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    collection: Collection, client: Client, tmp_path: Path
 ) -> None:
     """Also when the collector is killed, restarted, and changes its key in between."""
-    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.01)
-    client = Client(collection.plan, outbox=tmp_path / "outbox", patience=20)
     keys, (old,) = collection.hops[0], collection.hops[0].opening_keys()
     with party(collection, tmp_path, "analyzer"):
         with party(collection, tmp_path, "hop1") as process:
@@ -139,11 +143,9 @@ def test_reports_are_on_the_disk_of_the_first_hop(
 
 
 def test_a_report_that_was_long_on_its_way_is_not_sealed_again(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    collection: Collection, client: Client, tmp_path: Path
 ) -> None:
     """It is in the inbox, and counts: sealed for another key it would count twice."""
-    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.01)
-    client = Client(collection.plan, outbox=tmp_path / "outbox", patience=20)
     keys, (old,) = collection.hops[0], collection.hops[0].opening_keys()
     with (
         party(collection, tmp_path, "analyzer"),
