@@ -163,6 +163,19 @@ def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) 
     assert "table.comma: is not known here" in done.err
 
 
+@pytest.mark.parametrize(("name", "notes"), [("member", 0), (CANARY, 1)])
+def test_an_only_column_of_another_name_is_said(
+    cli: Callable[..., Done], folder: Path, name: str, notes: int
+) -> None:
+    (folder / "one.csv").write_text("\n".join([name, *["yes", "no"] * (USERS // 2)]) + "\n")
+    words = ["check", folder / "survey.toml", "--data", folder / "one.csv"]
+    done = cli(*words)
+    assert done.code == 0, done.err
+    note = "the table: its only column, which has another name, answers 'member'"
+    assert done.err.splitlines() == [note] * notes
+    assert cli(*words, "--column", name).err == ""
+
+
 def test_numbers_as_people_write_them(cli: Callable[..., Done], folder: Path) -> None:
     rows = ["id;price", *(f'{i};"1.{i % 900:03},50 €"' for i in range(USERS))]
     (folder / "prices.csv").write_text("\n".join(rows) + "\n")

@@ -196,10 +196,15 @@ class Collection(ABC):
         return found
 
     def settle(self, table: Table, columns: Mapping[str, str], output: Output) -> Table:
-        """Return a table of which it is known, and said, how its numbers are written."""
+        """Return a table of which it is known, and said, how it is read."""
         from chaffinch.tables.checking import settle_numbers
 
-        settled = settle_numbers(table, self.places(table, columns))
+        places = self.places(table, columns)
+        if len(table.columns) == 1 and places[0].shown not in table.columns:
+            # Its name is not told: of a table without a first line for names it is a cell.
+            shown = places[0].shown
+            output.say(f"the table: its only column, which has another name, answers {shown!r}")
+        settled = settle_numbers(table, places)
         for words in settled.notes[len(table.notes) :]:
             output.say(f"the table: {words}")
         return settled

@@ -431,7 +431,7 @@ def _trust_sentence(release: Release) -> str:
         return (
             "Noise was added here, by whoever ran this: they hold the table and know the exact "
             "numbers, and the promise holds against everybody else, who sees only what is released."
-        )
+        ) + _parties_sentence(release)
     promise = _whole_promise(release)
     if promise.view == _ALONE:
         return "It counts on nobody else: it holds even if all others collude."
@@ -444,6 +444,16 @@ def _trust_sentence(release: Release) -> str:
     return (
         f"It counts on {promise.crowd_shown}, and on a shuffler that does not collude "
         f"with the analyzer; if they work together, {left}."
+    )
+
+
+def _parties_sentence(release: Release) -> str:
+    """Return what becomes of parties that the guarantee names, where one was all of them."""
+    if release.guarantee.view == _ALONE:
+        return ""
+    return (
+        " What the guarantee says of a hop, a shuffler or an analyzer is for parties that are "
+        "apart; here one was all of them."
     )
 
 
