@@ -77,4 +77,34 @@ def test_a_misspelled_verb_is_guessed(cli: Callable[..., Done]) -> None:
 def test_a_misspelled_option_is_guessed(cli: Callable[..., Done]) -> None:
     done = cli("plan", "--usres", "3")
     assert done.code == 2
-    assert "--users" in done.err
+    assert done.err.splitlines() == [
+        "error: Options must be those of the command. Got '--usres'.",
+        "hint: did you mean --users? see `chaffinch plan --help`",
+    ]
+
+
+def test_an_option_of_another_verb_is_no_misspelled_one(cli: Callable[..., Done]) -> None:
+    done = cli("run", "survey.toml", "--data", "people.csv", "--out", "result", "--epsilon", "2")
+    assert done.code == 2
+    assert "did you mean" not in done.err
+    assert "`chaffinch run --help`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["run", "survey.toml", "--data", "people.csv"], "--out must be given"),
+        (["run", "survey.toml", "--out"], "--out must be followed by a value"),
+        (["run"], "SURVEY must be given"),
+        (["keys", "create"], "FOLDER must be given"),
+        (["privacy"], "MECHANISM must be given"),
+    ],
+)
+def test_a_missing_word_is_told_in_ours(
+    cli: Callable[..., Done], words: list[str], rule: str
+) -> None:
+    done = cli(*words)
+    assert done.code == 2
+    assert f"{rule}. Got nothing." in done.err
+    verbs = [word for word in words[:2] if word.isalpha()]
+    assert f"hint: see `chaffinch {' '.join(verbs)} --help`" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import signal
@@ -18,11 +19,13 @@ from chaffinch.errors import ChaffinchError, Reason
 from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
-    from cyclopts import App, CycloptsError
+    from cyclopts import App, CycloptsError, UnknownOptionError
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _TRACE = "CHAFFINCH_TRACE"
 """Set this in the environment to see where an unexpected error comes from."""
+_ALIKE = 0.75
+"""How much of two options must be the same before one is taken for the other, misspelled."""
 
 
 def run_command(app: App, words: list[str]) -> int:
@@ -103,13 +106,34 @@ def _stoppable() -> Iterator[list[int]]:
 
 
 def _usage(error: CycloptsError) -> ChaffinchError:
-    from cyclopts import UnusedCliTokensError
+    """Return what is wrong with the words of a command line, and where its words are listed."""
+    from cyclopts import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
     words = " ".join(str(error).replace(STREAM, "-").split())
+    hint = f"see `{' '.join(('chaffinch', *(error.command_chain or ()), '--help'))}`"
     if isinstance(error, UnusedCliTokensError):
         left = " ".join(error.unused_tokens or ()).replace(STREAM, "-")
         words = f"The command must have no words that mean nothing to it. Got {left!r:.80}."
-    return _Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
+    elif isinstance(error, MissingArgumentError) and error.argument is not None:
+        # A word that stands at its place is called by its name there, as in the help.
+        bare = error.argument.name.lstrip("-").upper()
+        by_place = error.argument.field_info.is_positional
+        name = error.keyword or (bare if by_place else error.argument.name)
+        named = error.keyword in (error.root_input_tokens or ())
+        words = f"{name} must be {'followed by a value' if named else 'given'}. Got nothing."
+    elif isinstance(error, UnknownOptionError):
+        words, hint = _unknown_option(error, hint)
+    return _Usage(words, hint=hint)
+
+
+def _unknown_option(error: UnknownOptionError, hint: str) -> tuple[str, str]:
+    """Return what is said of an option that the command does not have, and what may be meant."""
+    given = (error.token.keyword or error.token.value).partition("=")[0]
+    options = {name.lstrip("-"): name for one in error.argument_collection for name in one.names}
+    # Without the dashes, which all options have in common.
+    close = difflib.get_close_matches(given.lstrip("-"), options, n=1, cutoff=_ALIKE)
+    meant = "".join(f"did you mean {options[one]}? " for one in close)
+    return f"Options must be those of the command. Got {given!r:.80}.", meant + hint
 
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
