@@ -106,8 +106,8 @@ class Campaign:
     def shuffler(self) -> Shuffler:
         """Return the shuffler at work."""
         patience = Patience(first_pause=0.01, longest_pause=0.05)
-        settings = ShufflerSettings(openers=1, patience=patience, key_grace_seconds=0.0)
-        return Shuffler(self.folder / "hop", self.keys["hop"], [self.plan], settings)
+        settings, place = ShufflerSettings(openers=1, patience=patience), self.folder / "hop"
+        return Shuffler(place, self.keys["hop"], [self.plan], settings, key_grace_seconds=0.0)
 
     def shuffle(self) -> None:
         """Shuffle and hand over what is there, until it has arrived."""

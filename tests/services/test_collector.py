@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chaffinch.keys.folder import KeyFolder
-from chaffinch.services import collector
+from chaffinch.services import collector, front
 from chaffinch.services.collector import Collector
 from chaffinch.services.group_commit import GroupCommit
 from chaffinch.shuffling.inbox import Upload
@@ -80,28 +80,61 @@ def test_what_was_long_on_its_way_to_the_disk_is_not_acknowledged(
         await put(inbox, upload)
         await asyncio.sleep(0.1)
 
-    async def post(body: bytes) -> tuple[int, bytes]:
-        answers: list[dict[str, Any]] = []
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: dict[str, Any]) -> None:
-            answers.append(message)
-
-        headers = [(b"content-type", media_types.REPORTS.encode())]
-        scope = {"raw_path": site.path().encode(), "method": "POST", "headers": headers}
+    async def send_one() -> tuple[int, bytes]:
         hop = Collector(site.folder / "hop1" / "data", [site.plan], site.keys["hop1"])
         async with hop.running():
-            await hop.application(scope, receive, send)
-        return answers[0]["status"], answers[1]["body"]
+            return await post(hop, site, site.reports(1))
 
     monkeypatch.setattr(GroupCommit, "put", put_slowly)
     monkeypatch.setattr(collector, "_LONGEST_WAY", longest)
-    code, body = asyncio.run(post(site.reports(1)))
     # No problem: the report may count, so nobody is told that it was refused.
-    assert (code, body) == (status, b"")
+    assert asyncio.run(send_one()) == (status, b"")
     assert site.numbers() == [0]
+
+
+def test_nothing_is_taken_for_keys_that_cannot_be_read_any_more(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody here would see that a key was closed, and destroyed by the shuffler."""
+    monkeypatch.setattr(front, "_PAUSE", 0.01)
+    monkeypatch.setattr(front, "_LONGEST_UNSEEN", 0.3)
+    keyset = site.folder / "hop1" / "keys" / "keyset.json"
+    away = keyset.with_suffix(".away")
+    unread = "nothing is taken: the keys cannot be read"
+
+    async def send_some() -> None:
+        hop = Collector(site.folder / "hop1" / "data", [site.plan], site.keys["hop1"])
+        async with hop.running():
+            assert await post(hop, site, site.reports(1)) == (201, b"")
+            keyset.rename(away)
+            await asyncio.sleep(0.5)
+            status, body = await post(hop, site, site.reports(1, first=1))
+            assert (status, problem_word(body)) == (503, "overloaded")
+            assert unread in hop.problems()
+            away.rename(keyset)
+            await asyncio.sleep(0.2)
+            assert await post(hop, site, site.reports(1, first=2)) == (201, b"")
+            assert unread not in hop.problems()
+
+    asyncio.run(send_some())
+    assert sorted(site.numbers()) == [0, 2]
+    assert capsys.readouterr().err.count("The keys cannot be read") == 1
+
+
+async def post(hop: Collector, site: Site, body: bytes) -> tuple[int, bytes]:
+    """Send reports to a collector that runs here; return the status and what it answers."""
+    answers: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        answers.append(message)
+
+    headers = [(b"content-type", media_types.REPORTS.encode())]
+    scope = {"raw_path": site.path().encode(), "method": "POST", "headers": headers}
+    await hop.application(scope, receive, send)
+    return answers[0]["status"], answers[1]["body"]
 
 
 def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:

@@ -21,6 +21,7 @@ import pytest
 
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
+from chaffinch.keys.folder import GRACE
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling import opening, relaying
 from chaffinch.shuffling.forwarding import Patience
@@ -50,11 +51,14 @@ from tests.services.oracle import (
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
 
 
-def shuffler(collection: Collection, data: Path, hop: int = 1, **more: object) -> Shuffler:
+def shuffler(
+    collection: Collection, data: Path, hop: int = 1, *, grace: float = GRACE, **more: object
+) -> Shuffler:
     """Return a hop at work; a first one has seen the keys of all behind it."""
     chosen: dict[str, Any] = {"openers": 1, "patience": QUICK, "key_pause_seconds": 0.0, **more}
     keys = KeyFolder.open(collection.hops[hop - 1].path)
-    made = Shuffler(data, keys, [collection.plan], ShufflerSettings(**chosen))
+    settings = ShufflerSettings(**chosen)
+    made = Shuffler(data, keys, [collection.plan], settings, key_grace_seconds=grace)
     if hop == 1:
         collection.show_keys(made)
     return made

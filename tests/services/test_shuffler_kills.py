@@ -140,7 +140,7 @@ def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) 
     keys.close(old)
     unfinished = data / "inbox" / "0.open"
     unfinished.touch()
-    with shuffler(collection, data, key_grace_seconds=0.0) as hop:
+    with shuffler(collection, data, grace=0.0) as hop:
         hop.tick()
         assert old in keys.opening_keys(), "a segment that is not sealed may need it"
         collection.write_segment(data, late)
@@ -148,7 +148,7 @@ def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) 
         hop.take()
 
     def destroy() -> None:
-        with shuffler(collection, data, key_grace_seconds=0.0) as hop:
+        with shuffler(collection, data, grace=0.0) as hop:
             hop.tick()
 
     assert dies_at("opening.forgotten", destroy)

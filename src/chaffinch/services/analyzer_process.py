@@ -181,7 +181,8 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                     f"batch {name[:16]} cannot be opened: {why}"
                     for name, why in analyzer.unreadable.items()
                 )
-                problems = (*status.problems, *filter(None, [worker.cluster_fault]))
+                cluster = filter(None, [worker.cluster_fault])
+                problems = (*status.problems, *front.front.problems(), *cluster)
                 status = replace(status, problems=problems, held=unread)
                 board.post(status)
                 log.changes(status)

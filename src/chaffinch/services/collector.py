@@ -136,8 +136,8 @@ class Collector:
         return keys_response(request, b"".join(lists))
 
     def problems(self) -> tuple[str, ...]:
-        """Return for which plans nobody can send a report, because a party has shown no keys."""
-        found = []
+        """Return for which plans nobody can send a report, because keys are missing."""
+        found = list(self.front.problems())
         for plan_id, hosted in self.front.hosted.items():
             parties = hosted.plan.parties
             if parties is None or hosted.place != 1 or not isinstance(hosted.plan, Plan):

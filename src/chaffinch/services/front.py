@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
-from chaffinch.keys.folder import KeyFolder
+from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
@@ -26,6 +27,12 @@ _AN_HOUR = ("cache-control", "public, max-age=3600")
 """As long as a new key waits before it is used: nobody who holds the list before has it not."""
 
 _PAUSE = 1.0
+_LONGEST_UNSEEN = GRACE / 4
+"""Seconds since the keys were last read, after which nothing is taken for them.
+
+A closed key stays for ``GRACE`` after its service has seen it closed. With this, and the half of it
+that a report may take from here to the disk, nothing is acknowledged that comes when it is gone.
+"""
 
 
 @dataclass
@@ -35,15 +42,37 @@ class Hosted:
     plan: AnyPlan
     place: int
     """The number of the hop that this party is; one more than the hops for the analyzer."""
-    heads: frozenset[bytes] = frozenset()
-    """How the envelopes start that this party takes."""
-    key_names: frozenset[bytes] = frozenset()
     key_list: bytes = field(default=b"", repr=False)
+    _heads: frozenset[bytes] = frozenset()
+    _key_names: frozenset[bytes] = frozenset()
+    _read: float = 0.0
+    """When the keys were last read, by the monotonic clock."""
 
     @property
     def kem(self) -> int:
         """Return the KEM of the envelopes that come to this party."""
         return self.plan.layout.outer_kem if self.place == 1 else X25519
+
+    @property
+    def heads(self) -> frozenset[bytes]:
+        """Return how the envelopes start that this party takes now."""
+        self._require_keys()
+        return self._heads
+
+    @property
+    def key_names(self) -> frozenset[bytes]:
+        """Return the names of the keys that this party takes envelopes for now."""
+        self._require_keys()
+        return self._key_names
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the keys were read a short while ago."""
+        return time.monotonic() - self._read <= _LONGEST_UNSEEN
+
+    def _require_keys(self) -> None:
+        if not self.is_current:
+            raise Problem(Kind.OVERLOADED, retry_after=5)
 
     def use(self, keys: KeyFolder) -> None:
         """Take over the keys for which envelopes are taken now."""
@@ -54,9 +83,13 @@ class Hosted:
                 "of the kind that its envelopes are sealed for",
                 Plainly("others"),
             )
-        self.heads = frozenset(key.head for key in taken)
-        self.key_names = frozenset(key.sealing.name for key in taken)
+        self._heads = frozenset(key.head for key in taken)
+        self._key_names = frozenset(key.sealing.name for key in taken)
         self.key_list = keys.key_list(self.plan.id)
+
+    def note_reading(self, moment: float) -> None:
+        """Note that the keys are as they were at a moment of the monotonic clock."""
+        self._read = moment
 
 
 class Front:
@@ -65,7 +98,8 @@ class Front:
     def __init__(self, plans: Iterable[AnyPlan], keys: KeyFolder) -> None:
         self.keys = keys
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
-        self._use_keys()
+        self._changed = True
+        self._use_keys(time.monotonic())
 
     @asynccontextmanager
     async def following_keys(self) -> AsyncIterator[None]:
@@ -83,19 +117,34 @@ class Front:
             try:
                 self.refresh()
             except ChaffinchError as fault:
-                # The keys from before still open what comes; people are told once.
+                # Those from before are good for a few seconds more; people are told once.
                 if str(fault) != told:
-                    sys.stderr.write(f"The keys are as they were before. {fault}\n")
+                    sys.stderr.write(
+                        f"The keys cannot be read, so nothing is taken soon. {fault}\n"
+                    )
                 told = str(fault)
+            else:
+                told = ""
 
     def refresh(self) -> None:
         """Take over keys that have changed on the disk."""
-        if self.keys.refresh():
-            self._use_keys()
+        moment = time.monotonic()
+        self._changed |= self.keys.refresh()
+        self._use_keys(moment)
 
-    def _use_keys(self) -> None:
+    def _use_keys(self, moment: float) -> None:
+        """Take envelopes for the keys that were read at a moment, until they are too old."""
         for one in self.hosted.values():
-            one.use(self.keys)
+            if self._changed:
+                one.use(self.keys)
+            one.note_reading(moment)
+        self._changed = False
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why nothing is taken, if the keys have not been read for a while."""
+        if all(one.is_current for one in self.hosted.values()):
+            return ()
+        return ("nothing is taken: the keys cannot be read",)
 
     def find(self, request: Request) -> Hosted:
         """Return the plan that an address names; refuse one that is not run here."""

@@ -102,7 +102,6 @@ admin = "127.0.0.1:9082"
 # openers = 8                   # processes that open envelopes; without this one for each core
 # memory_bytes = 268435456      # for a batch that is made
 # look_seconds = 0.2            # between two looks at the inbox
-# key_grace_seconds = 60.0      # that a closed key stays, whatever needs it or not
 # key_pause_seconds = 3600.0    # that keys of later parties are given out before others are
 # connect = 10.0                # seconds in which the next party must take a connection
 # reply = 60.0                  # and answer

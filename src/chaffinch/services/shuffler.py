@@ -74,8 +74,6 @@ class ShufflerSettings:
     patience: Patience = field(default_factory=Patience)
     trusted: Path | None = None
     """A file of TLS roots for the next party; those of the system where there is none."""
-    key_grace_seconds: float = GRACE
-    """How long a key is seen closed before it may be destroyed."""
     key_pause_seconds: float = 3600.0
     """How long the same keys of the later parties are given out before others are."""
 
@@ -123,10 +121,17 @@ class Shuffler:
         settings: ShufflerSettings | None = None,
         *,
         stop: threading.Event | None = None,
+        key_grace_seconds: float = GRACE,
     ) -> None:
+        """Start on a folder.
+
+        ``key_grace_seconds`` is no setting: with a shorter one, a report could be acknowledged
+        for a key that is destroyed already.
+        """
         self.stop = stop or threading.Event()
         """Ends the work when it is set."""
         self._settings = settings or ShufflerSettings()
+        self._key_grace_seconds = key_grace_seconds
         self._folder, self._keys = folder, keys
         known = {plan.id: plan for plan in plans}
         self._parties = {name: plan.parties for name, plan in known.items()}
@@ -240,9 +245,7 @@ class Shuffler:
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
         self._releaser.tick()
-        if self._keys.destroy_closed(
-            self.needs_key, grace_seconds=self._settings.key_grace_seconds
-        ):
+        if self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds):
             self._refresh()
         self.status = self._look()
 

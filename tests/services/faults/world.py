@@ -168,12 +168,12 @@ class AtWork:
         self._fronts.append(front.front)
         self.wires.parties[urlsplit(parties.analyzer.address).netloc] = front.application
         settings = ShufflerSettings(
-            openers=1,
-            patience=Patience(first_pause=0.0),
-            key_grace_seconds=0.0,
-            key_pause_seconds=0.0,
+            openers=1, patience=Patience(first_pause=0.0), key_pause_seconds=0.0
         )
-        self.hops = [Shuffler(self.root / n, self._keys(n), [self.plan], settings) for n in names]
+        self.hops = [
+            Shuffler(self.root / n, self._keys(n), [self.plan], settings, key_grace_seconds=0.0)
+            for n in names
+        ]
         for hop in self.hops:
             _talk(hop._forwarder, self.wires)  # noqa: SLF001
             _talk(hop.later_keys, self.wires)
