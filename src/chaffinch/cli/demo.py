@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.run import RELEASES
+from chaffinch.storage.leftovers import remove_folder
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -108,7 +109,6 @@ class _Sealed:
 def _collect(answers: list[str], plan: Plan, folder: Path, output: Output) -> tuple[Tally, _Sealed]:
     """Return the tally of answers that were sealed, shuffled and opened, and what travelled."""
     from chaffinch.simulate.sealed import SealedCollection
-    from chaffinch.storage.leftovers import remove_folder
 
     folder.mkdir(mode=0o700)
     collection = SealedCollection.make(plan, folder)
