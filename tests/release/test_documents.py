@@ -221,6 +221,7 @@ _RELEASED_AGAIN = replace(
     survey_releases.release(),
     together=Together(2, survey_releases.release().guarantee),
     one_party=True,
+    rows_were_drawn=True,
     group=("airport", "EWR"),
     contributions=2,
     unit="row",

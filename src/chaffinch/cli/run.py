@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -257,10 +257,12 @@ def _make_release(
 ) -> tuple[Release, Bill]:
     """Return the release of a tally, and what has to be paid before anybody sees it."""
     unit, released = table.whose.unit, how.released
+    drawn = table.whose.person is not None
     people = table.people_read()
     before = people.check(plan, how.round, unit)
     with how.output.thinking("intervals"):
-        release = released.release(tally, plan, one_party=True).about(unit)
+        release = released.release(tally, plan, one_party=True)
+        release = replace(release, unit=unit, rows_were_drawn=drawn)
         release = people.say_together(release, plan, how.round, before)
     paid = released.bill(tally, plan, request)
     return release, people.bill(tally, plan, before, request, paid, unit=unit)

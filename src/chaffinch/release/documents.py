@@ -256,6 +256,7 @@ class ReleaseModel(Strict):
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     one_party: Annotated[bool, Field(strict=True)] = False
+    rows_were_drawn: Annotated[bool, Field(strict=True)] = False
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
     def build(self) -> Release:
@@ -272,6 +273,7 @@ class ReleaseModel(Strict):
             answers=tuple(one.build() for one in self.questions),
             together=None if self.together is None else self.together.build(),
             one_party=self.one_party,
+            rows_were_drawn=self.rows_were_drawn,
             contributions=self.contributions or 1,
             unit=self.unit or "report",
             group=None if self.public_group is None else (*self.public_group,),  # type: ignore[arg-type]

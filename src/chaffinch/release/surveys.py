@@ -194,6 +194,8 @@ class Release(Publication):
     """How many reports each person sent."""
     unit: Unit = "report"
     """What is protected: a report, a person, or a row of a table of which one may have several."""
+    rows_were_drawn: bool = False
+    """Whether a person's reports are rows drawn from all that the person has in a table."""
     group: tuple[str, str] | None = None
     """The public group whose answers these are, by question and value; it is not protected."""
 
@@ -256,12 +258,9 @@ class Release(Publication):
             "batch": self.batch,
             "level": self.level,
             **({"one_party": True} if self.one_party else {}),
+            **({"rows_were_drawn": True} if self.rows_were_drawn else {}),
             "questions": [_answer_document(answer) for answer in self.answers],
         }
-
-    def about(self, unit: Unit) -> Release:
-        """Return the release of a table whose rows are people, merely rows, or reports."""
-        return replace(self, unit=unit)
 
     @property
     def promised_unit(self) -> Unit:
@@ -396,6 +395,22 @@ def _protection_unit(release: Release) -> str:
 def _unit_notes(release: Release) -> tuple[str, ...]:
     if release.unit == "row":
         return (ROWS_ONLY,)
+    return (*_drawing_notes(release), *_earlier_notes(release))
+
+
+def _drawing_notes(release: Release) -> tuple[str, ...]:
+    """Return what no error of the release covers: another draw gives other numbers."""
+    if not release.rows_were_drawn:
+        return ()
+    some = "One row" if release.contributions == 1 else f"{release.contributions} rows"
+    verb = "was" if release.contributions == 1 else "were"
+    return (
+        f"{some} of each person {verb} drawn at random, and the numbers are those of the rows that "
+        "were drawn. Standard errors and intervals cover the noise, not the drawing.",
+    )
+
+
+def _earlier_notes(release: Release) -> tuple[str, ...]:
     earlier = "An earlier release of the same data protects rows only, so both together do."
     return (earlier,) if release.promised_unit == "row" else ()
 
