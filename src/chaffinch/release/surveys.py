@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
@@ -402,12 +402,13 @@ def _drawing_notes(release: Release) -> tuple[str, ...]:
     """Return what no error of the release covers: another draw gives other numbers."""
     if not release.rows_were_drawn:
         return ()
-    some = "One row" if release.contributions == 1 else f"{release.contributions} rows"
-    verb = "was" if release.contributions == 1 else "were"
-    return (
-        f"{some} of each person {verb} drawn at random, and the numbers are those of the rows that "
-        "were drawn. Standard errors and intervals cover the noise, not the drawing.",
+    one = release.contributions == 1
+    some = "One row of each person was" if one else f"{release.contributions} rows of each were"
+    note = (
+        f"{some} drawn at random, and the numbers are those of the rows that were drawn. Standard "
+        "errors and intervals cover the noise, not the drawing."
     )
+    return (note,)
 
 
 def _earlier_notes(release: Release) -> tuple[str, ...]:
