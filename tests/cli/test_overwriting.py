@@ -35,12 +35,16 @@ KINDS = {
     "shuffled.parquet": Kind.BATCH,
     "encoded.arrow": Kind.BATCH,
     "shuffled.arrow": Kind.BATCH,
+    "release.json": Kind.RELEASE,
+    "release.parquet": Kind.RELEASE,
+    "release.csv": Kind.RELEASE,
+    "release.html": Kind.RELEASE,
 }
 FEW = ("survey.plan.json", "campaign.key", "ledger", "daily.filter")
 """For verbs that take long before they find what is in their way."""
 INPUTS = ("people.csv", "survey.toml", "ids.csv")
-OTHERS = ("people.parquet", "people.arrow", "release.parquet", "release.json")
-"""What can be made again."""
+OTHERS = ("people.parquet", "people.arrow")
+"""What is nobody's but its owner's."""
 SURVEY = (
     'users = 30\nepsilon = 2\ndelta = 1e-2\nmax_messages = 1\n\n[questions.answer]\nkind = "bit"\n'
 )
@@ -61,8 +65,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     local.encode(folder / "people.csv", made, folder / "encoded.arrow")
     local.shuffle([encoded], made, folder / "shuffled.arrow", record=folder / "second.record")
     release = analyze(local.tally([shuffled], made), made)
-    release.save(folder / "release.json")
-    release.save(folder / "release.parquet")
+    for name, kind in KINDS.items():
+        if kind is Kind.RELEASE:
+            release.save(folder / name)
     table = pa.table({"answer": ["yes", "no"]})
     pq.write_table(table, folder / "people.parquet")
     with (
@@ -127,9 +132,11 @@ FOLDERS = {
 NAMES = list(verbs(Path()))
 
 
-def same_plan(verb: str, kind: str) -> bool:
-    """Return whether a verb writes the very plan that is there."""
-    return (verb.rsplit(maxsplit=1)[-1], kind) in {
+def may_replace(verb: str, name: str) -> bool:
+    """Return whether a verb writes the very plan that is there, or a release over a release."""
+    if KINDS.get(name) is Kind.RELEASE:
+        return verb in ("analyze", "reach analyze")
+    return (verb.rsplit(maxsplit=1)[-1], name) in {
         ("plan", "survey.plan.json"),
         ("--check", "survey.plan.json"),
         ("plan", "reach.plan.json"),
@@ -145,7 +152,7 @@ def test_no_verb_overwrites_what_cannot_be_made_again(
     reach.new_key().save(folder / "other.key")
     words, end = verbs(folder)[verb]
     for name in (*KINDS, *INPUTS):
-        if same_plan(verb, name):
+        if may_replace(verb, name):
             continue
         if name in INPUTS and str(folder / name) not in words:
             continue  # no input of this verb
@@ -211,6 +218,43 @@ def test_no_folder_is_filled_over_what_cannot_be_made_again(
             for left in out.iterdir():
                 left.unlink()
             out.rmdir()
+
+
+@pytest.mark.parametrize("end", [".json", ".csv", ".html", ".parquet"])
+def test_a_release_replaces_only_a_release(
+    end: str, folder: Path, cli: Callable[..., Done]
+) -> None:
+    """Whatever else is there may be the only copy of somebody's table, or notes."""
+    for verb in ("analyze", "reach analyze"):
+        words, _ = verbs(folder)[verb]
+        for content in (b"id,name\n1,a\n", b"{}\n", b"<!DOCTYPE html>\n<p>mine</p>\n"):
+            target = folder / f"mine{end}"
+            target.write_bytes(content)
+            done = cli(*words, target)
+            assert (done.code, "a new file or a release" in done.err) == (2, True), done
+            assert target.read_bytes() == content
+        target.write_bytes(b"")
+        assert cli(*words, target).code == 0, "an empty file holds nothing"
+        first = target.read_bytes()
+        assert kind_of(target) is Kind.RELEASE
+        assert cli(*words, target).code == 0
+        assert target.read_bytes() == first, "the same release"
+        target.unlink()
+
+
+@pytest.mark.parametrize("name", FOLDERS["run"][1:])
+def test_run_replaces_nothing_of_its_users(
+    name: str, folder: Path, cli: Callable[..., Done]
+) -> None:
+    out = folder / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    words = ["run", folder / "survey.toml", "--data", folder / "people.csv", "-o", out]
+    done = cli(*words)
+    assert (done.code, "a new file or a release" in done.err) == (2, True), done
+    assert (out / name).read_text() == "mine"
+    (out / name).unlink()
+    assert cli(*words).code == 0
 
 
 def test_run_does_not_overwrite_its_own_table(folder: Path, cli: Callable[..., Done]) -> None:

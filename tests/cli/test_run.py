@@ -13,6 +13,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
+from chaffinch.release.files import csv_bytes
 from chaffinch.wire.documents import canonical
 from tests.cli.conftest import USERS, YES, Done
 from tests.meta import repository
@@ -69,7 +70,10 @@ def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) ->
     out = folder / "out"
     out.mkdir()
     (out / "notes.txt").write_text("mine")
-    (out / "release.csv").write_text("old")
+    old = (
+        '"question","value","estimate","standard_error","low","high","low_together","high_together"'
+    )
+    (out / "release.csv").write_text(f"{old}\n")
     words = ("run", folder / "members.plan.json", "--out", out, "--data")
     shutil.copy(folder / "people.csv", folder / "bad.csv")
     with (folder / "bad.csv").open("a") as file:
@@ -77,7 +81,7 @@ def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) ->
     assert cli(*words, folder / "bad.csv").code == 2
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         "notes.txt": "mine",
-        "release.csv": "old",
+        "release.csv": old,
     }
     assert cli(*words, folder / "people.csv").code == 0
     assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}

@@ -11,9 +11,10 @@ import pytest
 from pyarrow import parquet
 
 from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.outputs.protected import RELEASE_FACTS
 from chaffinch.release.audiences import ReachRow
 from chaffinch.release.documents import load_reach_release
-from chaffinch.release.files import _METADATA, json_bytes
+from chaffinch.release.files import json_bytes
 from chaffinch.release.publication import _SUFFIXES
 from tests.release import reach_releases as releases
 
@@ -51,7 +52,7 @@ def test_parquet_has_rows_types_and_the_guarantee(tmp_path: Path) -> None:
     release.save(tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [ReachRow(**row) for row in table.to_pylist()] == list(release.rows)
-    facts = json.loads(table.schema.metadata[_METADATA])
+    facts = json.loads(table.schema.metadata[RELEASE_FACTS])
     assert facts["colluding_epsilon"] == 15.1
     assert "proven (upper-bound)" in facts["sentence"]
     assert "groups" not in facts

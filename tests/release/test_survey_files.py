@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.outputs.protected import RELEASE_FACTS
 from chaffinch.release.documents import load_release
-from chaffinch.release.files import _METADATA, _harmless_text, json_bytes
+from chaffinch.release.files import _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
 from chaffinch.release.surveys import Release, _Row
 from chaffinch.storage import leftovers
@@ -122,7 +123,7 @@ def test_parquet_has_typed_columns_and_says_what_it_is(tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [str(field.type) for field in table.schema] == ["string"] * 2 + ["double"] * 6
     assert [_Row(**row) for row in table.to_pylist()] == release.table()
-    facts = json.loads(table.schema.metadata[_METADATA], parse_constant=fail)
+    facts = json.loads(table.schema.metadata[RELEASE_FACTS], parse_constant=fail)
     assert facts["plan"] == release.plan_id
     assert facts["version"] == release.version
     assert facts["guarantee"]["local_epsilon"] == "infinite"

@@ -53,15 +53,18 @@ details::details-content{content-visibility:visible;block-size:auto}thead{displa
 """.strip()
 
 
-def html_page(title: str, *, head: str, main: str, foot: str = "", style: str = "") -> str:
+def html_page(
+    title: str, *, head: str, main: str, foot: str = "", style: str = "", kind: str = ""
+) -> str:
     """Return a whole page: ``head`` stands below the title, ``foot`` at the very end.
 
     The title is escaped here; ``head``, ``main`` and ``foot`` are HTML. ``style`` is added to
-    the looks that all pages share.
+    the looks that all pages share, and ``kind`` is a line that tells programs what the page is.
     """
     named = escape(title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{kind}{chr(10) if kind else ''}"
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'

@@ -23,7 +23,7 @@ from chaffinch.errors import (
     Reason,
     StorageFault,
 )
-from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+from chaffinch.outputs.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.file_lists import fitting, is_pattern
 from chaffinch.storage.leftovers import remove_leftovers, staging_folder
@@ -154,6 +154,15 @@ def is_pipe(path: Path) -> bool:
     return str(path) == STREAM
 
 
+def require_folder(out: Path) -> None:
+    """Refuse a name that no folder can have, or where nothing can be written."""
+    if out.exists() and not out.is_dir():
+        raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not os.access(there, os.W_OK):
+        raise storage_fault(out.name or str(out), OSError(errno.EACCES, ""), verb="write")
+
+
 @contextmanager
 def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     """Yield an empty folder whose files move to ``out`` when all went well.
@@ -163,8 +172,7 @@ def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     """
     made = False
     require_name(out)
-    if out.exists() and not out.is_dir():
-        raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
+    require_folder(out)
     with ExitStack() as stack:
         try:
             if not out.is_dir():
@@ -199,8 +207,10 @@ def _plans_first(file: Path) -> tuple[bool, str]:
 
 def _refuse_other(target: Path, file: Path) -> None:
     """Refuse to replace what cannot be made again, unless by the same bytes."""
+    # A release of the same command is replaced by a new one.
+    replaceable = Kind.RELEASE if kind_of(file) is Kind.RELEASE else None
     try:
-        refuse_to_overwrite(target)
+        refuse_to_overwrite(target, replaceable=replaceable)
     except InvalidInput:
         if not filecmp.cmp(target, file, shallow=False):
             raise
@@ -312,6 +322,7 @@ def open_any_plan(path: Path) -> AnyPlan:
 
 def _refuse_other_plan(path: Path, plan_id: str) -> None:
     """Refuse to replace a plan by another one: what was made with it could not be read any more."""
+    refuse_all_but(Kind.PLAN, path)
     try:
         same = not path.exists() or not path.stat().st_size or open_any_plan(path).id == plan_id
     except ChaffinchError:

@@ -15,6 +15,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.outputs.protected import Kind, refuse_all_but
 from chaffinch.outputs.waiting import Waiting, Writer
 from chaffinch.rounding import promise_text
 
@@ -292,5 +293,6 @@ def release_files(out: Sequence[Path], inputs: Sequence[str | Path]) -> Sequence
 
     for path in map(paths.require_name, out):
         check_suffix(path)
-        paths.require_writable(path, inputs)
+        paths.require_writable(path, inputs, replaceable=Kind.RELEASE)
+        refuse_all_but(Kind.RELEASE, path)
     return out

@@ -28,7 +28,7 @@ from chaffinch.cli.releasing import (
     show_release,
 )
 from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
-from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+from chaffinch.outputs.protected import Kind, refuse_all_but, refuse_to_overwrite
 from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.leftovers import alone_in, remove_leftovers
@@ -168,14 +168,16 @@ def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: boo
     released, output = how.released, how.output
     targets = _targets(out)
     remove_leftovers(out)  # here, because what comes may be refused
+    paths.require_folder(out)
+    _refuse_outputs(out, how)
     table = _read_table(asked, out, how)
     used = asked.make_plan(out, output, anyway=how.anyway)
     occasion = used, how.round, table.whose.unit
 
     def check() -> None:
+        _refuse_outputs(out, how)
         if not how.replace:
             _refuse_other_results(out, used)
-        _refuse_outputs(out, used, how.inputs)
 
     request = table.request(used.id, repr(how.where.settings(asked.table)), how.facts)
     check()
@@ -343,12 +345,17 @@ def _show_finished(
     _show(cf.load_release(out / "release.json"), charge, out, output)
 
 
-def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None:
-    """Refuse a folder where a file of a release would replace something else."""
-    for name in RELEASES:
-        refuse_to_overwrite(out / name, inputs=inputs)
-    if not _holds_plan(out / PLAN, plan):
-        refuse_to_overwrite(out / PLAN, inputs=inputs, replaceable=Kind.PLAN)
+def _refuse_outputs(out: Path, how: _Options) -> None:
+    """Refuse a folder where a plan or a release would replace anything else.
+
+    Whoever asks for it may replace files, but none that cannot be made again.
+    """
+    for name, kind in ((PLAN, Kind.PLAN), *((name, Kind.RELEASE) for name in RELEASES)):
+        # A plan that is there may be the one that was named.
+        given = how.inputs if kind is Kind.RELEASE else ()
+        refuse_to_overwrite(out / name, inputs=given, replaceable=kind)
+        if not how.replace:
+            refuse_all_but(kind, out / name)
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:

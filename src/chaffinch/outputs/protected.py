@@ -30,6 +30,7 @@ class Kind(Enum):
     FILTER = "a filter"
     COLUMNS = "a file of shuffled columns"
     BATCH = "one with messages"
+    RELEASE = "a release"
 
 
 _STARTS = {
@@ -51,6 +52,9 @@ _FORMATS = {
     "columns": Kind.COLUMNS,
     "handed-over": Kind.BATCH_RECORD,
     "batch-folder": Kind.BATCH,
+    "release": Kind.RELEASE,
+    "reach-release": Kind.RELEASE,
+    "trend": Kind.RELEASE,
 }
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
@@ -59,11 +63,19 @@ _LARGEST = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MESSAGES = b"chaffinch.messages"
 """What the facts of a batch begin with, in the end of a Parquet file or the start of a stream."""
+RELEASE_FACTS = b"chaffinch.release"
+"""The key under which a Parquet file holds the document of its release, without the rows."""
+RELEASE_PAGE = '<meta name="generator" content="chaffinch release">'
+"""What tells a page of a release, near its start."""
+_RELEASE_COLUMNS = b'"estimate","standard_error","low","high","low_together","high_together"\n'
+"""How the first line of a release in CSV ends."""
+_FACTS = {_MESSAGES: Kind.BATCH, RELEASE_FACTS: Kind.RELEASE}
 _MANIFEST = "manifest.json"
 """What tells that a folder is a batch."""
 _PARQUET = b"PAR1"
 _STREAM = b"\xff\xff\xff\xff"
-_HEAD = OWNER_AT + 4
+_HEAD = 1024
+"""Bytes in which a file tells what it is, unless it is a document or has its facts elsewhere."""
 
 
 def kind_of(path: AnyPath) -> Kind | None:
@@ -79,12 +91,14 @@ def kind_of(path: AnyPath) -> Kind | None:
             head = file.read(_HEAD)
             for start, kind in _STARTS.items():
                 if head.startswith(start):
-                    owner = int.from_bytes(head[OWNER_AT:])
+                    owner = int.from_bytes(head[OWNER_AT : OWNER_AT + 4])
                     return _RECORDS.get(owner, kind)
             if head.startswith((_PARQUET, _STREAM)):
-                return Kind.BATCH if _MESSAGES in _read_facts(file, head) else None
+                facts = _read_facts(file, head)
+                found = [kind for words, kind in _FACTS.items() if words in facts]
+                return found[0] if found else None
             if _text_of(head)[:1] not in {b"", b"{"}:
-                return None
+                return Kind.RELEASE if _is_shown_release(head) else None
             return document_kind(head + file.read(_LARGEST - len(head)))
     except OSError:
         return None  # whoever writes there tells what is wrong
@@ -101,6 +115,12 @@ def document_kind(content: bytes) -> Kind | None:
         return None
     found = _FORMAT.search(content[:_LARGEST])
     return _FORMATS.get(found.group(1).decode()) if found else None
+
+
+def _is_shown_release(head: bytes) -> bool:
+    """Return whether a file begins as a page or a CSV file of a release does."""
+    first, end, _ = head.partition(b"\n")
+    return RELEASE_PAGE.encode() in head or (first + end).endswith(_RELEASE_COLUMNS)
 
 
 def _text_of(content: bytes) -> bytes:
@@ -120,7 +140,7 @@ def _read_facts(file: BinaryIO, head: bytes) -> bytes:
 def refuse_to_overwrite(
     path: AnyPath, *, inputs: Iterable[AnyPath] = (), replaceable: Kind | None = None
 ) -> None:
-    """Refuse an output where a plan, key, ledger, mark, record, filter or batch is, or an input.
+    """Refuse an output where a file of a kind that must not be lost is, or an input.
 
     Whatever the name: links lead to the same file. A file of the kind ``replaceable`` may be
     replaced.
@@ -141,7 +161,10 @@ def refuse_to_overwrite(
 
 
 def refuse_all_but(kind: Kind, path: AnyPath) -> None:
-    """Refuse to replace anything but a file of one kind; an empty file holds nothing."""
+    """Refuse to replace anything but a file of one kind: what else is there may be anybody's.
+
+    An empty file holds nothing.
+    """
     place = Path(path)
     try:
         found = place.stat()

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-_METADATA = b"chaffinch.release"
-"""The key under which a Parquet file holds the document of its release, without the rows."""
+from chaffinch.outputs.protected import RELEASE_FACTS
 
 # Spreadsheets take a text that begins so for a formula; the wide forms too, in some languages.
 _FORMULA = re.compile(r"\s*[=+\-@'＝＋－＠]")
@@ -74,7 +73,7 @@ def parquet_bytes(rows: Iterable[_Cells], columns: TableColumns, facts: Mapping[
         )
         for place, name in enumerate(columns.names)
     ]
-    schema = pa.schema(fields, {_METADATA: json.dumps(dict(facts), allow_nan=False).encode()})
+    schema = pa.schema(fields, {RELEASE_FACTS: json.dumps(dict(facts), allow_nan=False).encode()})
     arrays = [
         pa.array(cells, field.type)
         for cells, field in zip(zip(*rows, strict=True), fields, strict=True)

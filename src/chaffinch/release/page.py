@@ -17,6 +17,7 @@ from chaffinch.charts.page import html_page
 from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
 from chaffinch.charts.svg import escape
 from chaffinch.charts.trends import TrendFigure, trend_chart
+from chaffinch.outputs.protected import RELEASE_PAGE
 from chaffinch.release.statement import Ends, Grid, Line, Pair, Section, Statement
 from chaffinch.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
 from chaffinch.text_tables import shorten_text
@@ -48,6 +49,7 @@ def statement_page(statement: Statement) -> str:
         + "</section>\n"
         + f"<section><h2>How to read this</h2>\n<ul>{reading}</ul></section>\n",
         foot=f"<footer>{_folded('Facts to check by', _definitions(statement.facts))}</footer>\n",
+        kind=RELEASE_PAGE,
     )
 
 
