@@ -13,7 +13,6 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
-from chaffinch.release.files import csv_bytes
 from chaffinch.wire.documents import canonical
 from tests.cli.conftest import USERS, YES, Done
 from tests.meta import repository
@@ -81,7 +80,7 @@ def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) ->
     assert cli(*words, folder / "bad.csv").code == 2
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         "notes.txt": "mine",
-        "release.csv": old,
+        "release.csv": f"{old}\n",
     }
     assert cli(*words, folder / "people.csv").code == 0
     assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
