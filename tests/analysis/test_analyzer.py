@@ -411,7 +411,11 @@ def test_a_closed_key_goes_with_its_tags_when_nothing_needs_it(
     assert counts_of(hop, tmp_path).released == 2
 
 
-def test_a_batch_whose_key_is_closed_on_its_way_is_refused(hop: LastHop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("syncing", [False, True])
+def test_a_batch_whose_key_is_closed_on_its_way_is_refused(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, syncing: bool
+) -> None:
+    """Also while it is synced, which can take longer than a closed key stays."""
     batch = hop.batch(hop.crowd())
     accepted = {hop.key_name}
     inbox = tmp_path / "received"
@@ -419,7 +423,10 @@ def test_a_batch_whose_key_is_closed_on_its_way_is_refused(hop: LastHop, tmp_pat
     expected = Expected.of(hop.plan, hop.plan.layout.hops)
     with Arrival(inbox, batch.id, expected, lambda: accepted) as arrival:
         arrival.write(batch.content)
-        accepted.clear()
+        if syncing:
+            monkeypatch.setattr(os, "fsync", lambda _: accepted.clear())
+        else:
+            accepted.clear()
         with pytest.raises(Problem) as caught:
             arrival.finish()
     assert caught.value.kind is Kind.OUTDATED_KEYS

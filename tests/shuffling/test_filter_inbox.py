@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from collections.abc import Callable, Container
 from pathlib import Path
@@ -136,6 +137,19 @@ def test_a_filter_of_another_length_is_refused_when_it_is_too_long(inbox: Filter
         arrival.write(content)
         with pytest.raises(Problem):
             arrival.write(b"\0")
+    assert files(inbox) == []
+
+
+def test_a_filter_whose_key_is_closed_while_it_is_synced_is_refused(
+    inbox: FilterInbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = {KEY.head}
+    with FilterArrival(inbox, LAYOUT, NAME, lambda: taken) as arrival:
+        arrival.write(sealed())
+        monkeypatch.setattr(os, "fsync", lambda _: taken.clear())
+        with pytest.raises(Problem) as caught:
+            arrival.finish()
+    assert caught.value.kind is Kind.OUTDATED_KEYS
     assert files(inbox) == []
 
 

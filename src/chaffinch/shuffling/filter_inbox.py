@@ -137,11 +137,13 @@ class FilterArrival(Arriving[tuple[bytes, bool]]):
         # What was taken before is known, also if its key is out of use by now.
         if self._is_known(digest):
             return digest, False
+        # Whoever came first has the place: the same filter is fine, and another one a Problem.
+        new = self._put_down(lambda: self._check_key(head))
+        return digest, new or not self._is_known(digest)
+
+    def _check_key(self, head: bytes) -> None:
         if head not in self._heads():
             raise Problem(Kind.OUTDATED_KEYS)
-        # Whoever came first has the place: the same filter is fine, and another one a Problem.
-        new = self._put_down()
-        return digest, new or not self._is_known(digest)
 
     def _is_known(self, digest: bytes) -> bool:
         """Return whether this filter was taken; Problem if another one of the publisher was."""

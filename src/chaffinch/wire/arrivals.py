@@ -192,13 +192,19 @@ class Arriving(ABC, Generic[_Known]):
         except OSError as error:
             raise write_fault(self._target.name, error) from None
 
-    def _put_down(self) -> bool:
-        """Give the complete file its name, durably; False where another file has that name."""
+    def _put_down(self, check: Callable[[], object]) -> bool:
+        """Give the complete file its name, durably; False where another file has that name.
+
+        ``check`` raises if it is not due any more. To sync gigabytes can take longer than a closed
+        key stays, so this is asked then, and not before: under its name the file counts as
+        taken, and keeps its key.
+        """
         reach("arrival.written")
         first = True
         try:
             os.fsync(self._draft.number)
             reach("arrival.synced")
+            check()
             try:
                 self._draft.put_in_place(overwrite=False)
             except FileExistsError:
@@ -268,6 +274,7 @@ class Arrival(Arriving[BatchHead]):
             raise Problem(Kind.DAMAGED_BATCH) from None
         if found != self._id:
             raise Problem(Kind.DAMAGED_BATCH, "Its id is not the digest of its content.")
-        self._expected.check_head(self._head, self._keys())
-        self._put_down()  # Or another sender was first with the same content.
-        return self._head
+        head = self._head
+        # If there is one, another sender was first with the same content.
+        self._put_down(lambda: self._expected.check_head(head, self._keys()))
+        return head
