@@ -154,6 +154,12 @@ class Running:
             connection.sendall(content)
             return read_all(connection)
 
+    def memory(self) -> int:
+        """Return how many bytes of memory it holds."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        (held,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
+        return int(held) << 10
+
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """End it; return its exit code and all it has said."""
         self.process.send_signal(number)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
+from tests.forks import Forked
 from tests.services.commands import waited
 from tests.services.servers import Running, Site, collecting, make_site, read_all
 
@@ -165,6 +170,72 @@ def test_what_is_no_http_is_refused(service: Running, content: bytes) -> None:
 def test_an_upgrade_is_not_made(site: Site, service: Running) -> None:
     lines = ("connection: upgrade, close", "upgrade: websocket", "content-length: 0")
     assert b" 101 " not in service.raw(_head(site, *lines))
+
+
+def test_a_few_requests_may_come_at_once_and_no_more(site: Site, service: Running) -> None:
+    """Each that waits for its turn takes memory, and a megabyte holds fifty thousand."""
+    request = f"GET /v1/plans/{site.plan.id} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+    last = request.replace(b"host", b"connection: close\r\nhost")
+    assert service.raw(request * 3 + last).count(b"HTTP/1.1 200") == 4
+    before = service.memory()
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        reader = threading.Thread(target=read_all, args=[connection])
+        reader.start()
+        with suppress(OSError):  # it hangs up in the middle
+            for _ in range(16):
+                connection.sendall(b"GET / HTTP/1.1\r\n\r\n" * 50_000)
+        reader.join(20)
+        assert not reader.is_alive(), "it was not hung up"
+    assert service.memory() - before < 32 << 20
+
+
+LONG_ANSWERS = """
+from chaffinch.services.server import Limits, Listener, run
+
+async def answer(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": bytes(16 << 20)})
+
+limits = Limits(patience_seconds=0.7, idle_seconds=30.0, connections=4)
+run([Listener(answer)], limits=limits, announce=lambda found: print(*found, flush=True))
+"""
+
+
+def test_who_reads_no_answer_is_hung_up_on() -> None:
+    """Otherwise as many as there are places for keep all others out, for ever."""
+    process = Forked(LONG_ANSWERS)
+    port = int(process.stdout.readline().rpartition(":")[2])
+
+    def sockets() -> int:
+        files = Path(f"/proc/{process.pid}/fd").iterdir()
+        return sum(
+            str(file.readlink()).startswith("socket:") for file in files if file.is_symlink()
+        )
+
+    before = sockets()
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(4)]
+    try:
+        waited(lambda: sockets() >= before + len(held), seconds=15)
+        for one in held:
+            one.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        waited(lambda: sockets() < before + len(held) - 2, seconds=15)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=5) == 0
+    finally:
+        process.kill()
+        process.communicate()
+        for one in held:
+            one.close()
+
+
+def test_a_body_that_stands_still_is_cut_however_much_has_come(
+    site: Site, service: Running
+) -> None:
+    """Otherwise a few that are nearly complete hold all the room for bodies, for a minute."""
+    start = time.monotonic()
+    head = _head(site, f"content-length: {3 << 20}")
+    assert _reply(service.raw(head + bytes((3 << 20) - 1))) == (408, "slowBody")
+    assert time.monotonic() - start < 10  # by its length it would have 48 seconds
 
 
 def test_too_many_connections_are_told_so(site: Site, service: Running) -> None:

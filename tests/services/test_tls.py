@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import http.client
 import ipaddress
+import re
+import resource
 import socket
 import ssl
 import threading
@@ -45,6 +47,20 @@ def _certificate(folder: Path) -> dict[str, str]:
     form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     files["private_key"].write_bytes(key.private_bytes(*form))
     return {name: str(path) for name, path in files.items()}
+
+
+def test_who_does_not_agree_on_tls_is_hung_up_on(tmp_path: Path) -> None:
+    """Nobody counts such connections, so that they must not stay."""
+    site, files = make_site(tmp_path), _certificate(tmp_path)
+    chosen = {"tls": files, "server": {"patience_seconds": 0.5}}
+    with collecting(site, chosen) as service:
+        with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
+            assert connection.recv(1) == b""
+        (limit,) = re.findall(
+            r"Max open files +([0-9]+)", Path(f"/proc/{service.process.pid}/limits").read_text()
+        )
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        assert int(limit) >= min(hard, 64_000), "there is room for many of them"
 
 
 def test_reports_come_through_tls(tmp_path: Path) -> None:

@@ -44,6 +44,10 @@ _BACKLOG = 256
 """Connections that the system accepts at once, before anybody has looked at them."""
 _OWN_FILES = 128
 """Files, pipes and sockets of a service itself."""
+_UNCOUNTED = 64_000
+"""Files for connections that are not known here before they have agreed on TLS."""
+_MOST_WAITING = 8
+"""Requests of one connection that may wait for the answer to the one before."""
 _MOST_DROPPED = 8 << 20
 """A body that is refused is read to its end, so that its sender sees that, or to here."""
 
@@ -102,17 +106,18 @@ def run(
     ``background`` is entered before the first request and left after the last one.
     ``announce`` is told the addresses, in the order of the listeners.
     """
-    limits = _affordable(limits, len(listeners))
+    speaks_tls = any(listener.certificate for listener in listeners)
+    limits = _affordable(limits, len(listeners), speaks_tls=speaks_tls)
     servers = [_Server(_settings(listener, limits)) for listener in listeners]
     with ExitStack() as held:
         sockets = [held.enter_context(_bind(listener)) for listener in listeners]
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: _Loop(limits)) as runner:
             pairs = list(zip(listeners, sockets, strict=True))
             addresses = [_address(listener, bound) for listener, bound in pairs]
             runner.run(_serve(servers, sockets, background, lambda: announce(addresses)))
 
 
-def _affordable(limits: Limits, listeners: int) -> Limits:
+def _affordable(limits: Limits, listeners: int, *, speaks_tls: bool) -> Limits:
     """Return limits under which strangers cannot use up the files that this process may open.
 
     Otherwise whoever holds enough connections keeps the service from its own disk, which ends it.
@@ -120,13 +125,15 @@ def _affordable(limits: Limits, listeners: int) -> Limits:
     fewer.
     """
     own = _OWN_FILES + listeners * _BACKLOG
-    # So many are refused with an answer, and so many more before they are closed unheard.
-    wanted = own + 2 * listeners * limits.connections
+    # So many are refused with an answer, and so many more before they are closed unheard. Those who
+    # begin with TLS and do not go on are counted by nobody, until their time is over.
+    wanted = own + 2 * listeners * limits.connections + (_UNCOUNTED if speaks_tls else 0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return replace(limits, connections=max(1, (soft - own) // (2 * listeners)))
+        most = max(1, (soft - own) // (2 * listeners))
+        return replace(limits, connections=min(limits.connections, most))
     return limits
 
 
@@ -218,6 +225,19 @@ def _check_certificate(certificate: Path, private_key: Path | None) -> None:
         raise storage_fault(certificate.name, error, verb="read") from None
 
 
+class _Loop(uvloop.Loop):
+    """A loop that gives nobody more time to agree on TLS than for the head of a request."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._patience_seconds = limits.patience_seconds
+
+    async def create_server(self, *given: Any, **more: Any) -> Any:
+        if more.get("ssl") is not None:
+            more["ssl_handshake_timeout"] = self._patience_seconds
+        return await super().create_server(*given, **more)
+
+
 class _Settings(uvicorn.Config):
     """The settings of uvicorn, and our limits."""
 
@@ -258,13 +278,15 @@ class _Connection(HttpToolsProtocol):
         assert isinstance(self.config, _Settings)  # noqa: S101 - for the type checker
         self._limits = self.config.limits
         self._refused = False
+        self._unread: float | None = None
+        """Since when nobody reads what is answered."""
         self._enter(_Phase.IDLE)
         if len(self.connections) > 2 * self._limits.connections:
             transport.abort()
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
-        self._since = self.loop.time()
+        self._since = self._last = self.loop.time()
         self._bytes = self._pieces = 0
 
     def on_message_begin(self) -> None:
@@ -279,6 +301,11 @@ class _Connection(HttpToolsProtocol):
                 self._refuse(Kind.LONG_HEAD)
 
     def on_headers_complete(self) -> None:
+        if self._refused:
+            return
+        if len(self.pipeline) >= _MOST_WAITING:
+            self._refuse(Kind.OVERLOADED)
+            return
         length = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         self._enter(_Phase.BODY)
         if length > self._limits.head_bytes:
@@ -291,6 +318,7 @@ class _Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._bytes += len(body)
         self._pieces += 1
+        self._last = self.loop.time()
         if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._bytes:
             self._refuse(Kind.SLOW_BODY)
         if self._bytes > _MOST_DROPPED and self.cycle.response_complete:
@@ -305,20 +333,37 @@ class _Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._refused or self.pipeline:
+            # uvicorn reads on now, and every answer would let in thousands of requests more.
+            self.flow.pause_reading()
         if self._phase is _Phase.ANSWER:
             self._enter(_Phase.IDLE)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread = None
+
     def look(self, now: float) -> None:
-        """Refuse a request that takes too long; close a connection that says nothing."""
+        """Refuse a request that takes too long; close a connection that says or reads nothing."""
         waited, limits = now - self._since, self._limits
-        if self._phase is _Phase.IDLE and waited > limits.idle_seconds:
+        if self._unread is None and self.transport.is_closing():
+            self._unread = now  # and it stays open until somebody does
+        if self._unread is not None and now - self._unread > limits.patience_seconds:
+            self.transport.abort()  # To close it waits until all is read.
+        elif self._phase is _Phase.IDLE and waited > limits.idle_seconds:
             self.transport.close()
         elif self._phase is _Phase.HEAD and waited > limits.patience_seconds:
             self._refuse(Kind.SLOW_BODY)
         elif self._phase is _Phase.BODY:
             # What comes behind a refusal earns no time.
             useful = 0 if self.cycle.response_complete else self._bytes
-            if waited > limits.patience_seconds + useful / limits.slowest_rate:
+            # Nor does what has come, if nothing more does: it would be held for a minute.
+            stands = not self.flow.read_paused and now - self._last > limits.patience_seconds
+            if stands or waited > limits.patience_seconds + useful / limits.slowest_rate:
                 self._refuse(Kind.SLOW_BODY)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what is wrong with the HTTP
