@@ -64,6 +64,26 @@ def shuffler(
     return made
 
 
+def test_a_report_with_nothing_in_it_spoils_no_crowd(tmp_path: Path) -> None:
+    """The analyzer would refuse the batch, and the honest reports in it were gone."""
+    collection, data = Collection.make(tmp_path / "keys", crowd=4), tmp_path / "data"
+    plan = collection.plan
+    sealer = collection.sealer
+    loose = replace(plan.layout, fixed_slots=0)
+    nothing = sealer.wrap(loose.pack(sealer._route, []), 1)  # noqa: SLF001
+    with shuffler(collection, data) as hop:
+        collection.write_segment(data, [*collection.seal(range(3)), nothing])
+        hop.take()
+        hop.tick()
+        assert hop.status.plans[plan.id].malformed == 1
+        assert not sealed(data), "the crowd is not there"
+        collection.write_segment(data, collection.seal([3]))
+        hop.take()
+        hop.tick()
+        assert hop.status.plans[plan.id].batched == 4
+    assert len(sealed(data)) == 1
+
+
 def sealed(data: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((data / "outbox").glob("*.batch"))]
 

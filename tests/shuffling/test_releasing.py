@@ -64,13 +64,13 @@ def test_partitions_never_help_one_another_to_a_crowd(
     for number, route in ((1, ours), (2, ours), (1, b"\2" + digest), (2, marked)):
         add(state, Partition(name, number, route), [2] * (CROWD - 1), length)
     assert rule.tick() == []
-    add(state, Partition(name, 2, ours), [1], length)
+    add(state, Partition(name, 2, ours), [2], length)
     (made,) = rule.tick()
     with (tmp_path / "outbox" / f"{made}.batch").open("rb") as file:
         head, found = check_batch(file, PUBLIC)
     assert found == made
     assert (head.round, head.route, head.reports) == (2, ours, CROWD)
-    assert head.items == 2 * (CROWD - 1) + 1
+    assert head.items == 2 * CROWD
     assert sum(state.partitions().values()) == 3 * (CROWD - 1)
     assert state.counts()[name].adds_up
 
@@ -81,11 +81,11 @@ def test_what_finds_no_crowd_is_dropped_in_the_end_and_counted(
     collection, state = plan_and_state
     name, length = collection.plan.id, collection.plan.layout.item_length(1)
     rule = releaser(collection, state, tmp_path, ReleaseRule(most_ticks=2))
-    add(state, Partition(name, 1, b"\1" * 32), [1] * (CROWD - 1), length)
+    add(state, Partition(name, 1, b"\1" * 32), [2] * (CROWD - 1), length)
     for _ in range(2):
         assert rule.tick() == []
         assert state.counts()[name].pooled == CROWD - 1
-    add(state, Partition(name, 1, b"\1" * 32), [1] * (CROWD - 2), length)
+    add(state, Partition(name, 1, b"\1" * 32), [2] * (CROWD - 2), length)
     (made,) = rule.tick()
     assert made, "with their crowd they go, however old"
     add(state, Partition(name, 1, b"\1" * 32), [1], length)
@@ -106,8 +106,8 @@ def test_every_item_leaves_once_however_it_came_and_is_split(
     with state.changing() as change:
         for place, partition in enumerate(partitions):
             for part in range(4):
-                items = [bytes([place, part, at]).ljust(length, b"\0") for at in range(8)]
-                sizes = np.array([2, 1, 0, 2, 1, 2], "<u4").tobytes()
+                items = [bytes([place, part, at]).ljust(length, b"\0") for at in range(10)]
+                sizes = np.array([2, 1, 2, 2, 1, 2], "<u4").tobytes()
                 change.add_to_pool(partition, 6, sizes, b"".join(items))
     made = releaser(collection, state, tmp_path, ReleaseRule(largest_batch=8)).tick()
     assert len(made) == 6
@@ -120,7 +120,7 @@ def test_every_item_leaves_once_however_it_came_and_is_split(
         items = [content[at : at + length] for at in range(0, len(content), length)]
         assert {item[0] for item in items} == {head.round - 1}
         found.update(item[:3] for item in items)
-    assert len(found) == 2 * 4 * 8
+    assert len(found) == 2 * 4 * 10
     assert set(found.values()) == {1}
     assert state.partitions() == {}
 
@@ -135,10 +135,25 @@ def test_a_rule_that_lets_too_few_go_is_stopped_by_the_crowd_itself(
             return max(1, super().parts(reports, crowd))
 
     partition = Partition(collection.plan.id, 1, b"\1" * 32)
-    add(state, partition, [1] * (CROWD - 1), collection.plan.layout.item_length(1))
+    add(state, partition, [3] * (CROWD - 1), collection.plan.layout.item_length(1))
     with pytest.raises(BatchTooSmall):
         releaser(collection, state, tmp_path, Careless()).tick()
     assert state.partitions() == {partition: CROWD - 1}
+
+
+def test_a_crowd_with_fewer_messages_than_honest_users_send_waits(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    """The next party would refuse the batch, and all reports in it be lost."""
+    collection, state = plan_and_state
+    partition = Partition(collection.plan.id, 1, b"\1" * 32)
+    length = collection.plan.layout.item_length(1)
+    rule = releaser(collection, state, tmp_path, ReleaseRule())
+    add(state, partition, [2] * (CROWD - 1) + [1], length)
+    assert rule.tick() == []
+    add(state, partition, [1], length)
+    assert len(rule.tick()) == 1
+    assert state.partitions() == {}
 
 
 def test_the_pool_must_hold_what_is_taken(plan_and_state: tuple[Collection, State]) -> None:

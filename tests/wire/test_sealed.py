@@ -82,6 +82,21 @@ def test_every_byte_behind_the_items_is_zero() -> None:
         assert layout.unpack(bytes(changed)) is None
 
 
+def test_a_report_has_all_of_its_fixed_slots() -> None:
+    layout = Layout(PLAN, 3, fixed_slots=2)
+    item, route = bytes(layout.item_length(1)), bytes(32)
+    for count in (2, 3):
+        assert layout.unpack(layout.pack(route, [item] * count)) == (route, item * count)
+    for count in (0, 1, 4):
+        with pytest.raises(InvalidInput, match="payload"):
+            layout.pack(route, [item] * count)
+    loose = Layout(PLAN, 3)
+    for count in (0, 1):
+        payload = loose.pack(route, [item] * count)
+        assert loose.unpack(payload) is not None
+        assert layout.unpack(payload) is None
+
+
 def test_a_route_is_the_names_of_its_keys() -> None:
     keys = [OpeningKey.new(3).sealing, OpeningKey.new(1).sealing]
     listed = KeyList(PLAN, 9, tuple(keys)).signed(IDENTITY)[49:-SIGNATURE]

@@ -141,9 +141,9 @@ class Parties:
         """Return the party at a place; hops count from 1, the analyzer comes after them."""
         return (*self.hops, self.analyzer)[place - 1]
 
-    def layout(self, plan_id: str, slots: int) -> Layout:
+    def layout(self, plan_id: str, slots: int, fixed_slots: int = 0) -> Layout:
         """Return how long everything is that travels for a plan of so many slots."""
-        return Layout(plan_id, slots, len(self.hops), KEMS[self.outer_kem])
+        return Layout(plan_id, slots, len(self.hops), KEMS[self.outer_kem], fixed_slots)
 
     def trust(self, *, first_hop_alone: bool) -> str:
         """Return what is counted on, as a sentence.

@@ -319,7 +319,7 @@ class Plan:
                 "one that does not",
                 hint="name them: chaffinch plan survey.toml --parties parties.toml",
             )
-        return self.parties.layout(self.id, self.slots)
+        return self.parties.layout(self.id, self.slots, self.fixed_slots)
 
     @property
     def varying(self) -> tuple[str, ...]:

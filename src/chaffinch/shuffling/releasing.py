@@ -1,9 +1,9 @@
 """The release rule: reports leave when their crowd is there, and never before.
 
 Reports are released by partition: those of one plan, one round and one way to the analyzer. At
-every tick a partition goes if it has as many different reports as the plan counts on; otherwise
-all of it waits for the next one. Nothing else releases reports: no stop, no key that is destroyed,
-no command.
+every tick a partition goes if it has as many different reports as the plan counts on, and as many
+messages as these have at least; otherwise all of it waits for the next one. Nothing else releases
+reports: no stop, no key that is destroyed, no command.
 
 More reports than the largest batch has are split at random into parts of nearly one size. As
 the largest batch is at least twice the crowd, each part has its crowd.
@@ -85,6 +85,11 @@ class Releaser:
         sizes = np.frombuffer(b"".join(self._state.sizes(partition)), "<u4").astype(np.int64)
         parts = self._rule.parts(len(sizes), plan.reports)
         chosen = split(self._words, len(sizes), parts)
+        messages = np.bincount(chosen, weights=sizes, minlength=parts)
+        if messages.min() < plan.least_items:
+            # Whoever comes next would refuse it: strangers have sent reports with next to nothing
+            # in them. With more honest ones it passes.
+            return []
         batches = [
             self._write(partition, plan, sizes[chosen == part], chosen == part)
             for part in range(parts)

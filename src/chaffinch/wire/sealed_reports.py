@@ -9,7 +9,7 @@ The payload of the outer envelope::
     struct {
         uint8  version;              // 2
         opaque route[hops][32];      // names of the keys of hop 2, …, the last hop, the analyzer
-        uint32 count;                // how many items there are
+        uint32 count;                // how many items there are: all fixed slots at least
         opaque items[count][item_length];
         opaque padding[(slots - count) * item_length];   // zeros
     } Payload;
@@ -61,6 +61,8 @@ class Layout:
     slots: int
     hops: int = 1
     outer_kem: int = X25519
+    fixed_slots: int = 0
+    """Items that every report has, with dummies among them; more follow the noise."""
 
     def __post_init__(self) -> None:
         checks.whole("number of hops", self.hops, least=1, most=MOST_HOPS)
@@ -112,7 +114,8 @@ class Layout:
 
     def pack(self, route: bytes, items: Sequence[bytes]) -> bytes:
         """Return a payload."""
-        if len(route) != self.route_length or len(items) > self.slots:
+        fits = self.fixed_slots <= len(items) <= self.slots
+        if len(route) != self.route_length or not fits:
             raise InvalidInput("payload", "one of this plan", f"{len(items)} items")
         packed = bytes([_VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
         return packed.ljust(self.payload_length, b"\0")
@@ -127,7 +130,10 @@ class Layout:
         end = start + count * self._first_length
         # Padding of anything but zeros would be a second way to write a report, and room for a
         # mark.
-        if count > self.slots or payload.count(0, end) != len(payload) - end:
+        # One with fewer items would count for the crowd, and the analyzer refuse the batch for it.
+        if not self.fixed_slots <= count <= self.slots:
+            return None
+        if payload.count(0, end) != len(payload) - end:
             return None
         return payload[1:at], payload[start:end]
 
