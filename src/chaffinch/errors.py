@@ -56,6 +56,12 @@ class Reason(Enum):
     """Nobody reads the pipe that is written to."""
     NO_SPACE = "no-space"
     """The disk is full; what was there before is as it was."""
+    BUSY = "busy"
+    """Somebody else holds it; what was there before is as it was."""
+
+
+PASSING = (Reason.NO_SPACE, Reason.BUSY)
+"""After which the same may go well later: a service waits for that, and does not end."""
 
 
 class ChaffinchError(Exception):

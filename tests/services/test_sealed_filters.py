@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 from pathlib import Path
@@ -19,6 +20,7 @@ from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
 from chaffinch.reach import analyze, load_columns
 from chaffinch.release.documents import read_reach_release
+from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from
@@ -234,6 +236,41 @@ def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign)
             assert "another publisher" in hop.held[campaign.plan.id]
             assert hop.status.batches["sealed"] == 0
     assert not (campaign.folder / "hop" / "handed-over").exists()
+
+
+@pytest.mark.parametrize("damage", ["unreadable", "record"])
+def test_a_filter_that_cannot_be_used_stops_its_reach_alone(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """Other plans of the same hop go on, and no key is destroyed that it may need."""
+    with campaign.fronts():
+        send(campaign, *NAMES)
+    read = Path.read_bytes
+
+    def failing(path: Path) -> bytes:
+        if path.suffix == ".filter":
+            raise OSError(errno.EIO, "")
+        return read(path)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with campaign.shuffler() as hop:
+        keys = campaign.keys["analyzer"].key_list(campaign.plan.id)
+        hop.later_keys.take(campaign.plan.id, campaign.plan.named_parties.analyzer, keys)
+        if damage == "unreadable":
+            monkeypatch.setattr(Path, "read_bytes", failing)
+        else:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(FilterRelay, "_hand_over", killed)
+                with pytest.raises(KeyboardInterrupt):
+                    hop.take()
+            (record,) = (campaign.folder / "hop" / "handed-over").glob("*.record")
+            record.write_bytes(record.read_bytes()[:-5])
+        hop.take()
+        hop.tick()
+        assert campaign.plan.id in hop.held
+        assert hop.status.batches["sealed"] == 0
 
 
 def test_status_says_whose_filters_are_missing_and_what_stops_the_reach(

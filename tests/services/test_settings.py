@@ -132,6 +132,7 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         ("# body_bytes = 4194304", "body_bytes = true", "limits: body_bytes must be a number"),
         ('data = "data"', "data = 1", "data: must be words in quotes"),
         ("# reply = 60.0", "reply = nan", "reply must be above 0"),
+        ("# key_pause_seconds = 3600.0", "key_pause_seconds = 1e6", "pause between keys"),
         ("# most_ticks = 1000", "most_ticks = 1.5", "most_ticks must be whole"),
         ("127.0.0.1:8081", "8081", "collector.listen: must be HOST:PORT"),
         ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),

@@ -127,6 +127,23 @@ def test_a_hand_over_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
     assert Counter(receiver.requests)["PUT"] == 1, "it is asked first whether it has the batch"
 
 
+def test_the_id_of_a_destroyed_key_is_that_of_no_other(tmp_path: Path) -> None:
+    """Ids are used again: what was known of the key before says nothing of the next one."""
+    collection, data = Collection.make(tmp_path / "keys", crowd=CROWD), tmp_path / "data"
+    keys = collection.hops[0]
+    (old,) = keys.opening_keys()
+    with shuffler(collection, data, grace=0.0) as hop:
+        hop.take()
+        keys.rotate(at_once=True)
+        keys.close(old)
+        hop.take()
+        hop.tick()
+        keys.refresh()
+        assert old not in keys.opening_keys()
+        collection.write_segment(data, collection.seal([1]))
+        assert hop.needs_key(old), "another key may have this id, and a report waits"
+
+
 def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) -> None:
     collection = Collection.make(tmp_path / "keys", crowd=CROWD)
     data = tmp_path / "data"

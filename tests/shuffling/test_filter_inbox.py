@@ -89,8 +89,7 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(inbox: FilterInbox) -> Non
         inbox.digest(PLAN, NAME)
     with pytest.raises(StorageFault):
         inbox.read(PLAN, NAME)
-    with pytest.raises(StorageFault):
-        inbox.key_ids()
+    assert inbox.key_ids() == set(range(256)), "it may be for any of them"
 
 
 def test_the_same_filter_is_known_again_and_no_other_is_taken(inbox: FilterInbox) -> None:

@@ -124,6 +124,20 @@ def test_a_party_that_changes_its_key_again_and_again_waits(
     }
 
 
+def test_a_party_that_drops_the_key_that_devices_have_is_told(
+    collection: Collection, state: State
+) -> None:
+    """What is sealed for it reaches nobody; the pause ends all the same when it ends."""
+    later = followed(collection, state, pause=60.0)
+    name, party, old, new = collection.plan.id, analyzer(collection), key(1), key(2)
+    later.take(name, party, signed(collection, 1, old))
+    later.take(name, party, signed(collection, 2, new, old))
+    assert later.faults == ()
+    later.take(name, party, signed(collection, 3, new))
+    assert "takes nothing more for the key that devices have" in "".join(later.faults)
+    assert not is_given_out(collection, state, new)
+
+
 @pytest.mark.parametrize("lives", [1, 4])
 def test_the_first_way_is_given_out_for_a_whole_pause(
     tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch, lives: int

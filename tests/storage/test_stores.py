@@ -143,6 +143,22 @@ def test_a_full_disk_is_told_apart_and_nothing_is_changed(path: Path) -> None:
         assert store.rows("SELECT word FROM words") == [("tea",)]
 
 
+def test_somebody_who_reads_for_long_is_told_apart_and_nothing_is_changed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    with OLD.open(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT word FROM words").fetchall() == [("tea",)]
+        with pytest.raises(StorageFault) as caught, store.changing() as connection:
+            connection.execute("INSERT INTO words VALUES ('milk')")
+        assert caught.value.reason is Reason.BUSY
+        reader.execute("COMMIT")
+        assert store.rows("SELECT word FROM words") == [("tea",)]
+        with store.changing() as connection:
+            connection.execute("INSERT INTO words VALUES ('milk')")
+
+
 def test_what_is_deleted_is_overwritten(path: Path) -> None:
     word = "never to be found"
     with OLD.open(path) as store:

@@ -24,7 +24,7 @@ from typing import Self, TypeVar
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.received import KnownBatch, KnownBatches
-from chaffinch.errors import ClusterFault, Reason, StorageFault
+from chaffinch.errors import PASSING, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Stopped, cores
@@ -230,7 +230,7 @@ class AnalyzerWorker:
                 self.cluster_fault = fault.message
                 self.stop.wait(_LONG_PAUSE)
             except StorageFault as fault:
-                if fault.reason is not Reason.NO_SPACE:
+                if fault.reason not in PASSING:
                     raise
                 self.stop.wait(_LONG_PAUSE)
             for batch_id, why in self.status.held.items():

@@ -25,7 +25,15 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
+from chaffinch import checks
+from chaffinch.errors import (
+    PASSING,
+    ClusterFault,
+    InvalidFile,
+    InvalidInput,
+    Reason,
+    StorageFault,
+)
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import Stopped, cores
@@ -52,6 +60,7 @@ from chaffinch.wire.sealed_batches import BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
 FILTERS, _HANDED_OVER = "filters", "handed-over"
+_LONGEST_KEY_PAUSE = 86_400.0
 _LONG_PAUSE = 5.0
 """Seconds before a full disk, or a cluster that is gone, is tried again."""
 _SEGMENTS_AT_ONCE = 256
@@ -76,6 +85,11 @@ class ShufflerSettings:
     """A file of TLS roots for the next party; those of the system where there is none."""
     key_pause_seconds: float = 3600.0
     """How long the same keys of the later parties are given out before others are."""
+
+    def __post_init__(self) -> None:
+        # A key of a later party that is not the newest is taken for two days, unless it is told
+        # otherwise, and reports for it need time to get there.
+        checks.real("pause between keys", self.key_pause_seconds, least=0, most=_LONGEST_KEY_PAUSE)
 
 
 @dataclass(frozen=True)
@@ -191,9 +205,10 @@ class Shuffler:
         """Work until told to stop; ``ticked`` is called after every tick.
 
         What is being opened then is left as it was, however large it is: the next start opens it.
-        A full disk is waited for, and a cluster that is gone: everything was undone, and nothing is
-        lost. What needs neither goes on meanwhile; what is handed over makes room. After any other
-        fault of the disk nobody knows what is on it, and the process must end.
+        A full disk is waited for, somebody who reads the state for long, and a cluster that is
+        gone: everything was undone, and nothing is lost. What needs none of them goes on meanwhile;
+        what is handed over makes room. After any other fault of the disk nobody knows what is on
+        it, and the process must end.
         """
         due = time.monotonic() + self._settings.interval_seconds
         while not self.stop.is_set():
@@ -217,9 +232,10 @@ class Shuffler:
             self.cluster_fault = fault.message
             return False
         except StorageFault as fault:
-            if fault.reason is not Reason.NO_SPACE:
+            if fault.reason not in PASSING:
                 raise
-            self._remove_orphans()
+            if fault.reason is Reason.NO_SPACE:
+                self._remove_orphans()
             return False
         return True
 
@@ -245,7 +261,10 @@ class Shuffler:
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
         self._releaser.tick()
-        if self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds):
+        gone = self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds)
+        for number in gone:
+            del self._taken_before[number]  # Another key may get the same id.
+        if gone:
             self._refresh()
         self.status = self._look()
 

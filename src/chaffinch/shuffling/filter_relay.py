@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from chaffinch.errors import ChaffinchError, InvalidInput, Plainly, StorageFault
+from chaffinch.errors import PASSING, ChaffinchError, InvalidInput, Plainly, Reason
 from chaffinch.keys import StoredKey
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.shuffling.filter_inbox import FilterInbox
@@ -70,9 +70,11 @@ class FilterRelay:
         try:
             filters = [self._open(name, one, opening) for name, one in self._publishers]
             columns = shuffle(filters, self._plan, record=self._record)
-        except StorageFault:
-            raise
         except ChaffinchError as fault:
+            if fault.reason in (Reason.UNCERTAIN, *PASSING):
+                raise
+            # A filter or record that is damaged, or that the disk does not give, is the matter of
+            # this plan alone.
             self.held = fault.message
             with self._state.changing() as change:
                 change.note_refusal(self._plan.id, self.held)

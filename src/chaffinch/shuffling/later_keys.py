@@ -208,6 +208,12 @@ class LaterKeys:
         if route is not None and time.monotonic() < self._begun[plan_id] + self._pause:
             # Lists with the same first key change no route, and are taken at any time.
             same = {one.party: one.taken.keys[0] for one in sources if one.taken is not None}
+            for one in sources:
+                if one.party in newer and same[one.party] not in newer[one.party][1].keys:
+                    one.fault = (
+                        f"{one.party.name} takes nothing more for the key that devices have for "
+                        f"plan {plan_id[:16]}; its new one is given out when the pause has ended"
+                    )
             newer = {one: kept for one, kept in newer.items() if kept[1].keys[0] == same[one]}
         if not newer:
             return

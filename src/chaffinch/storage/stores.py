@@ -23,6 +23,8 @@ _PATIENCE = 60.0
 """Seconds for which owner and readers wait for one another."""
 _OWNER_PATIENCE = 5.0
 """Seconds to wait for the owner before, who may be on its way out."""
+_UNDONE = {sqlite3.SQLITE_FULL: Reason.NO_SPACE, sqlite3.SQLITE_BUSY: Reason.BUSY}
+"""What SQLite undoes all of a change for."""
 _PRAGMAS = (
     # EXTRA also syncs the folder after a journal is removed; see databases.connected.
     "PRAGMA synchronous = EXTRA",
@@ -104,19 +106,20 @@ class StoreKind:
     def guarded(self, *, changing: bool = True) -> Iterator[None]:
         """Turn what the disk or SQLite complain about into StorageFault.
 
-        After a change that failed nobody knows what is on the disk, but for a full one.
+        After a change that failed nobody knows what is on the disk, unless SQLite says that it was
+        full, or that somebody else has held the file for all of the time that it waits.
         """
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
             # What SQLite says of a damaged schema can hold bytes that are no text.
             got = "a damaged file" if isinstance(error, UnicodeError) else error
-            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            uncertain = Reason.UNCERTAIN if changing else None
+            # The lower byte of an extended code is the plain one.
+            code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
             raise StorageFault(
                 f"The {self.name} must be whole and within reach. Got: {got}.",
                 hint=self.hint,
-                reason=Reason.NO_SPACE if full else uncertain,
+                reason=_UNDONE.get(code, Reason.UNCERTAIN if changing else None),
             ) from None
 
     def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
