@@ -223,13 +223,13 @@ def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
             assert row.low_together == pytest.approx(max(0.0, low))
             assert row.high_together == pytest.approx(min(1.0, high))
     compared = len(_compared_rounds(rounds))
-    wider, more = math.log(shared / compared) / math.log(shared), compared > 1
+    wider = math.log(shared / compared) / math.log(shared)
     for row in drinks.changes:
         value = LABELS.index(row.value)
         both = [found[int(name[-1]) - 1] for name in (row.round, row.until)]
         reach = wider * math.hypot(
             *(
-                reach_of(one.answer("drink"), one.reports, value, shared) + more / one.reports
+                reach_of(one.answer("drink"), one.reports, value, shared) + 1 / one.reports
                 for one in both
             )
         )
@@ -465,3 +465,28 @@ def test_a_widened_whisker_reaches_as_far_as_the_exact_one(name: str, rounds: in
     # A count is whole: an interval to x holds the same ones as one to the whole number below it.
     assert math.floor(estimate + above + 1e-9) >= exact_high
     assert math.ceil(estimate - below - 1e-9) <= exact_low
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("ratio", [0.02, 0.165, 0.288, 0.431, 0.658, 0.829, 0.95])
+def test_the_interval_of_a_change_misses_no_more_than_it_says(ratio: float, level: float) -> None:
+    """By enumeration: both rounds have noise of P(d) = (1 - a) / (1 + a) * a^|d|."""
+    most = math.ceil(60 / -math.log(ratio))
+    places = np.arange(-most, most + 1)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(places)
+    people, half = 1000, (1 - level) / 2
+    noise = SignedNoise(((1, Fraction(ratio)),), people, 1)
+    tally = np.array([round(float(noise.slope * 500 + Fraction(noise.base(people))))])
+    low, high = (one.astype(np.float64) for one in two_sided(noise, tally, people, 1 - level))
+    estimate = noise.estimate(tally, reports=people)
+    # The ends are those of the law: beyond them it has no more than it may miss.
+    far = int(high[0] - estimate[0])
+    assert law[places > far].sum() <= half < law[places >= far].sum()
+    error = np.array([math.sqrt(2 * ratio) / (1 - ratio)])
+    measures = _Measures(estimate, error, (low, high), (low, high), level, person=1.0)
+    reach = float(_differences(measures.reach(), measures.reach())[0])
+    both, distances = np.convolve(law, law), np.arange(-2 * most, 2 * most + 1)
+    assert both[np.abs(distances) <= reach].sum() >= level
+    if (ratio, level) == (0.165, 0.95):  # where the last count that is not excluded is too near
+        shorter = reach - math.sqrt(2)
+        assert both[np.abs(distances) <= shorter].sum() == pytest.approx(0.891, abs=5e-4)

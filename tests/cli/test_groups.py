@@ -67,6 +67,8 @@ def test_a_cross_from_a_survey_to_a_release(cli: Callable[..., Done], flights: P
         "run", flights / "cross.toml", "--data", flights / "flights.csv", "-o", out, "--again"
     )
     assert "using the plan that was made for this survey before" in again.err
+    page = (flights / "out" / "release.html").read_text()
+    assert "Shares and means of groups lie in their intervals with about 95%" in page
 
 
 def test_every_public_group_that_is_large_enough_has_a_release(

@@ -194,10 +194,10 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
             "took part, so other people in another round may answer differently for no reason."
         ),
         (
-            f"The {level} interval of a change holds the truth with that probability, if you had "
-            "it in mind before looking. For changes picked out because they are the largest or a "
-            "surprise, use the interval for all together: all changes of the question lie in "
-            f"theirs at once with a probability of about {level} or more."
+            f"The {level} interval of a change holds the truth with about that probability, if "
+            "you had it in mind before looking. For changes picked out because they are the "
+            "largest or a surprise, use the interval for all together: all changes of the question "
+            f"lie in theirs at once with a probability of about {level} or more."
         ),
         "A change whose interval holds 0 may be no change at all.",
         "Shares are parts of the reports of their own round, whose number may differ.",
