@@ -42,6 +42,8 @@ SETTINGS = """
 source_paths = ["src"]
 only_mutate = {files}
 do_not_mutate = {but}
+# The checker of certificates, to which tests of covers turn.
+also_copy = ["tools"]
 pytest_add_cli_args_test_selection = {judges}
 # No clock on the wall judges: on a busy machine it would.
 pytest_add_cli_args = [
@@ -149,7 +151,7 @@ def prepare_folder(room: str) -> None:
     folder = FOLDER / room
     # Python forgets a folder on its path that is not there when it starts.
     (folder / "mutants" / "src").mkdir(parents=True, exist_ok=True)
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "tools"):
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(ROOT / name)
     settings = SETTINGS.format(

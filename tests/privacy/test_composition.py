@@ -456,7 +456,8 @@ def test_sums_are_of_upper_ends() -> None:
     both, alone = privacy.compose([cut, OTHERS]), bits(1, "0.1")
     each = 0.5e-6 * (1 - 1e-11)
     ends = cut.epsilon(each).upper + OTHERS.epsilon(each).upper
-    assert both.summed_epsilon(1e-6) >= ends * (1 - 1e-9)
+    assert ends * (1 - 1e-9) <= both.summed_epsilon(1e-6) <= ends * (1 + 1e-9)
+    assert ends < both.local_epsilon
     beside = privacy.compose([cut, alone])
     upper = beside.epsilon(1e-6).upper
     assert beside.delta(upper).upper <= 1e-6 * (1 + 1e-6)
@@ -484,10 +485,27 @@ def test_shares_of_an_epsilon_add_up_to_no_more(
         return real(part, share)
 
     both.summed_delta(epsilon)
+    reach = [2 * float(PEOPLE.nodes()[-1]), float(OTHERS.nodes()[-1])]
     monkeypatch.setattr(privacy.FlippedBits, "delta", delta)
     both.summed_delta(epsilon)
     assert len(asked) == 2
     assert Fraction(epsilon) * Fraction(999, 1000) < sum(asked) <= Fraction(epsilon)
+    # Whose losses reach farther needs more of it.
+    assert float(asked[0] / asked[1]) == pytest.approx(reach[0] / reach[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 3e-7, 0.7])
+def test_shares_of_a_delta_add_up_to_no_more(monkeypatch: pytest.MonkeyPatch, delta: float) -> None:
+    both, asked = privacy.compose([PEOPLE, PEOPLE, OTHERS]), list[Fraction]()
+
+    def epsilon(part: privacy.FlippedBits, share: float) -> privacy.Bracket:
+        asked.append(Fraction(share) * dict(both.parts)[part])
+        return privacy.Bracket(0.0, 0.0)
+
+    monkeypatch.setattr(privacy.FlippedBits, "epsilon", epsilon)
+    both.summed_epsilon(delta)
+    assert len(asked) == 2
+    assert Fraction(delta) * Fraction(999, 1000) < sum(asked) <= Fraction(delta)
 
 
 def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
@@ -495,6 +513,17 @@ def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
     one = bits(300, "0.1")
     assert privacy.compose(one, times=16).epsilon(1e-6).relative_width <= 0.006
     assert privacy.compose(one, times=15).epsilon(1e-6).relative_width > 0.006
+
+
+def test_the_largest_losses_are_set_apart_first() -> None:
+    """A grid that holds them is too coarse for all the others."""
+    parts = [bits(1, flip) for flip in ("0.4", "0.1", "0.3", "0.2")]
+    apart = privacy.compose(parts)._without_largest  # noqa: SLF001 - which parts are tried
+    rest = [[parts[place] for place in places] for places in ((0, 2, 3), (0, 2), (0,))]
+    assert [[part for part, _ in others.parts] for _, others in apart] == rest
+    for local, others in apart:
+        gone = [part.local_epsilon for part in parts if part not in dict(others.parts)]
+        assert math.fsum(gone) <= local <= math.fsum(gone) * (1 + 1e-12)
 
 
 def test_what_was_cut_inside_of_a_part_is_paid_for() -> None:

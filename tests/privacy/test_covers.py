@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues, covers
+from chaffinch.privacy import (
+    DecoyedValues,
+    EncodedNumbers,
+    FlippedBits,
+    FlippedValues,
+    compose,
+    covers,
+)
 from chaffinch.privacy.covers import (
     _common_law,
     _cover_crowds,
+    _cover_profile,
     _covering_pairs,
     _covering_runs,
     _CrowdRefused,
+    _require_narrow,
     _Run,
     _TooManyRuns,
     cover_of,
     proven_delta,
 )
+from chaffinch.privacy.guarantee import Bracket
+from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
+from chaffinch.privacy.numerics.laws import binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
+from tests.tools.checker import checker
 
 SETTINGS = [
     FlippedBits(users=1, flip_probability="0.1"),
@@ -39,6 +56,11 @@ def assert_covering(runs: list[_Run], last: int) -> None:
     assert runs[-1][1] == last
     assert all(low <= high for low, high in runs)
     assert all(after[0] == before[1] + 1 for before, after in pairwise(runs))
+
+
+def checked(crowds: BitCrowds, runs: list[_Run]) -> Any:
+    """Return the same sum as whoever checks a certificate reads it: in whole numbers alone."""
+    return checker.Bits(crowds.flip, crowds.copies, crowds.step, crowds.last, [*map(list, runs)])
 
 
 @pytest.mark.parametrize("few_runs", [True, False])
@@ -71,6 +93,8 @@ def test_unless_asked_otherwise_a_run_is_as_long_as_can_be() -> None:
 
     assert _cover_crowds(holds, 10) == [(0, 0), (1, 2), (3, 6), (7, 10)]
     assert _cover_crowds(holds, 10, few_runs=False) != _cover_crowds(holds, 10)
+    # Four crowds hold and eight do not: six, half-way, are tried as well.
+    assert _cover_crowds(lambda run: run[1] - run[0] < 6, 11) == [(0, 5), (6, 11)]
 
 
 def test_the_crowd_that_does_not_hold_is_named() -> None:
@@ -118,6 +142,21 @@ def test_runs_prove_what_single_crowds_have() -> None:
             assert mechanism.crowd(ones=ones).delta(1.0).upper <= delta
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_whoever_checks_the_runs_comes_to_the_same(times: int, copies: int) -> None:
+    """Runs are found with floats, in the order in which the checker reads them."""
+    bit = FlippedBits(users=300, flip_probability="0.1", copies=copies)
+    # A promise with 3% to spare, which is more than runs and grid cost together.
+    epsilon, delta = 1.0, compose(bit, times=times).delta(1.0).upper * 1.03
+    cover = cover_of([(bit, times)], epsilon, delta)
+    assert (cover.growth is None) == (times < 4)
+    grid = None if cover.growth is None else (cover.growth, cover.nodes)
+    parts = [(checked(bit.bit_crowds, list(cover.runs[0])), times)]
+    found = checker.reached_delta(parts, 0, grid, Fraction(epsilon), Fraction(delta))
+    assert delta / 2 < found <= delta
+
+
 def test_any_two_runs_prove_a_choice() -> None:
     mechanism = FlippedValues(users=300, values=3, flip_probability="0.03")
     bits = FlippedBits(users=300, flip_probability="0.03")
@@ -125,6 +164,48 @@ def test_any_two_runs_prove_a_choice() -> None:
     assert_covering(_covering_pairs(bits.bit_crowds, 1.0, delta), 299)
     with pytest.raises(GuaranteeNotProven):
         _covering_pairs(bits.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
+
+
+@pytest.mark.parametrize("excess", [0.02, 0.001])
+def test_runs_stay_near_a_profile(excess: float) -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    # Twelve epsilons, so that a run is asked at every one of them.
+    epsilons = np.linspace(0.0, 1.5, 12)
+    runs, proven = _cover_profile(bit, epsilons, excess)
+    assert_covering(runs, 299)
+    lower, upper = bit.profile(epsilons)
+    assert (lower <= proven).all()
+    assert (proven <= upper * (1 + excess) * (1 + 1e-12)).all()
+    growths = [checker.exponential(Fraction(epsilon)) for epsilon in epsilons.tolist()]
+    precision = checker.Precision(Fraction(float(upper.min())))
+    found = checked(bit.bit_crowds, runs).profile(growths, precision)
+    near = [Fraction(value, precision.one) for value in found]
+    assert np.array(near, dtype=np.float64) == pytest.approx(proven, rel=1e-6)
+
+
+def test_no_runs_stay_below_a_profile() -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    with pytest.raises(GuaranteeNotProven, match="in a crowd of"):
+        _cover_profile(bit, np.linspace(0.0, 1.5, 12), -0.5)
+
+
+@pytest.mark.parametrize(
+    "cover",
+    [
+        lambda bit: _covering_runs(bit.bit_crowds, 1.0, 1e-6),
+        lambda bit: _covering_pairs(bit.bit_crowds, 1.0, 1e-3),
+        lambda bit: _cover_profile(bit, np.linspace(0.0, 1.5, 12), 0.02),
+    ],
+    ids=["one sum", "two sums", "profile"],
+)
+def test_what_needs_too_many_runs_is_not_proven(
+    monkeypatch: pytest.MonkeyPatch, cover: Callable[[FlippedBits], object]
+) -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    assert cover(bit)
+    monkeypatch.setattr(covers, "_cover_crowds", partial(_cover_crowds, most=2))
+    with pytest.raises(GuaranteeNotProven, match="runs"):
+        cover(bit)
 
 
 def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
@@ -137,6 +218,31 @@ def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
     assert (local.growth, local.runs) == (None, (((0, 299),),))
     with pytest.raises(GuaranteeNotProven):
         cover_of([(bit, 4)], 2.0, 1e-12)
+
+
+def test_a_grid_is_as_fine_as_the_losses_are_small() -> None:
+    """Of 2,000 people the losses of a bit end near 0.3, and one step is a two-hundredth of it."""
+    bit = FlippedBits(users=2_000, flip_probability="0.1")
+    delta = compose(bit, times=4).delta(0.3).upper * 1.03
+    cover = cover_of([(bit, 4)], 0.3, delta)
+    assert cover.growth is not None
+    assert 1 < cover.growth < Fraction(502, 500)
+    # Two hundred steps, one for the rounding of their length, and one node behind the last.
+    assert 200 <= cover.nodes <= 202
+
+
+def test_two_rounds_of_a_narrow_sum_need_no_grid() -> None:
+    """A quarter of flips: 3/16 of variance for each of the others, and 300 of 1,600 of them."""
+    narrow, wide = (FlippedBits(users=users, flip_probability="1/4") for users in (1_600, 1_601))
+    assert (narrow.bit_crowds.variance, wide.bit_crowds.variance) == (299.8125, 300.0)
+    # Twice 9.1e-15 at epsilon 0.3 is what two rounds of either reach, and more.
+    assert cover_of([(narrow, 2)], 0.3, 2e-14).growth is None
+    assert cover_of([(wide, 2)], 0.3, 2e-14).growth is not None
+    # What is seen beside two rounds is composed with them.
+    other = FlippedBits(users=200, flip_probability="1/4")
+    both = cover_of([(narrow, 2), (other, 1)], 1.0, 1e-4)
+    assert both.growth is not None
+    assert [runs[-1][1] for runs in both.runs] == [1_599, 199]
 
 
 def test_two_rounds_are_not_covered_as_one() -> None:
@@ -153,6 +259,10 @@ def test_a_sum_that_nobody_could_check_is_refused() -> None:
     wide = FlippedBits(users=10**7, flip_probability="0.1")
     with pytest.raises(InvalidInput, match="standard deviation"):
         cover_of([(wide, 1)], 1e-3, 1e-6)
+    # 600² is 3/16 of 1,920,000: the widest sum of a quarter of flips that is checked.
+    _require_narrow(FlippedBits(users=1_920_001, flip_probability="1/4"))
+    with pytest.raises(InvalidInput, match="standard deviation"):
+        _require_narrow(FlippedBits(users=1_920_002, flip_probability="1/4"))
 
 
 @pytest.mark.parametrize("run", [(300, 420), (3000, 4200)])
@@ -164,9 +274,24 @@ def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, 
     assert rough.start == exact.start
     allowed = (exact.relative + rough.relative) * exact.mass + rough.missing
     assert (abs(rough.mass - exact.mass) <= allowed).all()
-    assert 0 < rough.relative < 1e-11
+    # A sum of n products in doubles is off by n roundoffs or less [Higham 2002, section 3.1].
+    zeros = binomial(19_999 - run[1], crowds.flip, Wide(1e-20))
+    ones = binomial(run[0], 1 - crowds.flip, Wide(1e-20))
+    products = min(len(zeros.mass), len(ones.mass))
+    assert products * 2.0**-53 < rough.relative < 1e-11
     # What no double holds is allowed for, and with it all that either window leaves out.
     assert exact.missing <= rough.missing <= 4 * exact.missing + 4e-290
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_each_of_the_others_counts_with_all_its_bits(*, mirrored: bool) -> None:
+    crowds = FlippedBits(users=40, flip_probability="0.1", copies=3).bit_crowds
+    found = _common_law(crowds, (7, 11), Wide(1e-30), mirrored=mirrored)
+    # The others of all these crowds: 7 ones and 28 zeros, three bits each.
+    ones, zeros = (84, 21) if mirrored else (21, 84)
+    whole = sum_of_flips(ones, zeros, crowds.flip, Wide(1e-30), 1.0)
+    assert found.start == whole.start
+    assert (found.mass == whole.mass).all()
 
 
 def test_too_many_runs_prove_nothing() -> None:
@@ -194,6 +319,23 @@ def test_the_upper_end_of_a_single_crowd_refutes_nothing() -> None:
     assert proven_delta(mechanism, epsilon, below) > below
 
 
+class Rough(DecoyedValues):
+    """A mechanism of which no more is known than these ends."""
+
+    def delta_bound(self, epsilon: float) -> float:
+        return 0.3 / (1.0 + epsilon)
+
+    def delta(self, epsilon: float) -> Bracket:
+        return Bracket(0.1 / (1.0 + epsilon), 0.2 / (1.0 + epsilon))
+
+
+def test_what_is_open_is_not_proven() -> None:
+    """Between the ends of a bracket a promise may hold or not: it is not given."""
+    rough = Rough(decoys=9, values=3)
+    # The quick end has the last word where it is small enough, and the safe end everywhere else.
+    assert [proven_delta(rough, 0.0, delta) for delta in (0.3, 0.25, 0.15)] == [0.3, 0.2, 0.2]
+
+
 def test_losses_too_different_for_a_grid_are_not_proven() -> None:
     few = FlippedBits(users=10, flip_probability="0.1")
     with pytest.raises(GuaranteeNotProven):
@@ -213,3 +355,6 @@ def test_what_always_leaks_is_covered_as_far_as_the_rest_goes() -> None:
     assert math.isinf(unit.epsilon(always / 2).upper)
     cover = cover_of([(unit, 3)], 4.0, 10 * always)
     assert (cover.runs, cover.nodes > 100) == (((),), True)
+    # In three rounds three times as much of it leaks, whatever else is lost.
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(unit, 3)], 4.0, 2 * always)

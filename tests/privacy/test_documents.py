@@ -216,8 +216,11 @@ def test_a_cut_mechanism_and_its_document_say_the_same() -> None:
         privacy.compose(CUT.inner, times=3),
         privacy.compose(CUT.inner, times=3, resolution=0.5),
         privacy.Grouped(CUT.inner, records=4),
+        privacy.SignedDecoys(
+            question="bit", plus_ratio="1/3", minus_ratio="1/7", flood=["1/5"], share=1
+        ),
     ],
-    ids=["cut", "bits", "decoys", "rate", "rounds", "fine rounds", "grouped"],
+    ids=["cut", "bits", "decoys", "rate", "rounds", "fine rounds", "grouped", "signed"],
 )
 def test_a_field_too_many_or_too_few_is_named(mechanism: privacy.Mechanism) -> None:
     document = mechanism_document(mechanism)

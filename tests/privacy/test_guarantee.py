@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -83,9 +85,10 @@ def test_a_bracket_stands_for_its_upper_end() -> None:
     assert bracket >= 0.6
 
 
-def test_two_brackets_are_not_ordered() -> None:
+@pytest.mark.parametrize("order", [operator.lt, operator.le, operator.gt, operator.ge])
+def test_two_brackets_are_not_ordered(order: Callable[[Bracket, Bracket], bool]) -> None:
     with pytest.raises(TypeError):
-        _ = Bracket(0.1, 0.2) < Bracket(0.3, 0.4)
+        order(Bracket(0.1, 0.2), Bracket(0.3, 0.4))
     assert max([Bracket(0.1, 0.4), Bracket(0.2, 0.3)], key=float) == Bracket(0.1, 0.4)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy import Bracket, Composition, Mechanism, Shortened, compose
+from chaffinch.privacy.composition import _quick_profile, full_profile
 from chaffinch.privacy.numerics.precision import Floats
 
 
@@ -149,6 +150,24 @@ def test_a_finer_grid_finds_the_same_epsilon() -> None:
     assert fine.epsilon(0.3).upper == pytest.approx(coarse.epsilon(0.3).upper, rel=1e-3)
 
 
+def test_a_grid_that_is_asked_for_is_used_for_both_upper_ends() -> None:
+    usual, coarse = (compose(OFF_GRID, times=2, resolution=step) for step in (None, 1.0))
+    for epsilon in (0.0, 0.5):
+        exact = truth(usual, epsilon)
+        for near, rough in (
+            (usual.delta(epsilon).upper, coarse.delta(epsilon).upper),
+            (usual.delta_bound(epsilon), coarse.delta_bound(epsilon)),
+        ):
+            assert exact * (1 - 1e-14) <= near < rough * 0.99
+
+
+def test_how_far_losses_are_off_the_grid_adds_up_over_all_rounds() -> None:
+    for rounds, off in Composition(((OFF_GRID, 3), (NARROW, 2)))._crowds_on(1):  # noqa: SLF001 - what the proof rests on
+        # 1e-12 for each round is what the masses of a law may be off.
+        assert off >= sum(count * (loss.moved + 1e-12) for loss, count in rounds.parts)
+        assert off < 1e-9
+
+
 def test_below_the_losses_that_are_followed_nothing_is_proven() -> None:
     rounds = compose(FAR, times=2)
     followed = rounds.profile_floor / 4
@@ -162,6 +181,11 @@ def test_nothing_is_lost_from_the_local_epsilon_on_whatever_a_profile_says_there
     nearly = 0.999 * rounds.local_epsilon
     assert truth(rounds, nearly) < min(rounds.delta(nearly).upper, rounds.delta_bound(nearly))
     assert max(rounds.delta(nearly).upper, rounds.delta_bound(nearly)) < 1e-3
+    for profile in (full_profile, _quick_profile):
+        nodes, upper = profile(rounds.parts[0][0])
+        assert nodes[-1] == pytest.approx(ON_GRID.local_epsilon, rel=1e-9)
+        assert upper[-2] >= 1e-3
+        assert upper[-1] == 0.0
 
 
 @pytest.mark.parametrize("distance", [TINY, Fraction(1, 1000), Fraction(1, 100)])

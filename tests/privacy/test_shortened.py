@@ -60,6 +60,10 @@ def test_delta_is_a_chance_however_much_is_cut() -> None:
     cut = Shortened(WHOLE, Fraction(1))
     found = cut.delta(1.0)
     assert (found.lower, found.upper, cut.delta_bound(1.0)) == (0.0, 1.0, 1.0)
+    # Cutting costs 0.98 at epsilon 0, and what is left of 1 is less than the whole one loses.
+    nearly = Shortened(WHOLE, Fraction(49, 100))
+    assert WHOLE.delta(0.0).lower > 0.02
+    assert (nearly.delta(0.0).upper, nearly.delta_bound(0.0)) == (1.0, 1.0)
 
 
 def test_nothing_is_lost_from_the_local_epsilon_on() -> None:
