@@ -50,6 +50,7 @@ def test_nothing_asked_is_nothing_lost() -> None:
         assert (bracket.lower, bracket.upper) == (0.0, 0.0)
     assert nothing.delta_bound(0.0) == 0.0
     assert nothing.profile_end() == 0.0
+    assert nothing.profile_floor == 1e-15
 
 
 def test_one_round_of_one_mechanism_is_itself() -> None:
@@ -319,10 +320,9 @@ def test_parts_of_two_kinds_of_neighbours_are_refused_however_they_come() -> Non
     columns = privacy.FlippedFilters(filters=1, bits=100, flip_probability="1/4")
     with pytest.raises(InvalidInput, match="of one kind"):
         privacy.Composition(((people, 1), (columns, 1)))
-    with pytest.raises(InvalidInput, match="number of times"):
-        privacy.Composition(((people, -1),))
-    with pytest.raises(InvalidInput, match="number of times"):
-        privacy.Composition(((people, 10**12 + 1),))
+    for times in (-1, 0, 10**12 + 1):
+        with pytest.raises(InvalidInput, match="number of times"):
+            privacy.Composition(((people, times),))
 
 
 @pytest.mark.parametrize(
@@ -513,6 +513,12 @@ def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
     one = bits(300, "0.1")
     assert privacy.compose(one, times=16).epsilon(1e-6).relative_width <= 0.006
     assert privacy.compose(one, times=15).epsilon(1e-6).relative_width > 0.006
+
+
+def test_a_share_too_small_for_a_float_leaves_the_local_guarantee() -> None:
+    rounds = privacy.compose(PEOPLE, times=10**6)
+    # The smallest double of all, in a million shares.
+    assert rounds.summed_epsilon(5e-324) == rounds.local_epsilon
 
 
 def test_the_largest_losses_are_set_apart_first() -> None:

@@ -38,6 +38,7 @@ from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics.laws import binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
+from tests.oracles import exact
 from tests.tools.checker import checker
 
 SETTINGS = [
@@ -118,7 +119,18 @@ def test_a_promise_is_proven_just_above_the_truth_and_refused_just_below(
 
 def test_beyond_the_local_epsilon_nothing_is_searched() -> None:
     mechanism = FlippedBits(users=300, flip_probability="0.25")
-    assert proven_delta(mechanism, 1.2, 1e-300) == 0.0
+    for epsilon in (mechanism.local_epsilon, 1.2):
+        assert proven_delta(mechanism, epsilon, 1e-300) == 0.0
+
+
+def test_with_decoys_both_orders_of_a_pair_are_asked() -> None:
+    """One user and three zeros: the order that runs do not look at is a tenth worse."""
+    mechanism = FlippedBits(users=1, flip_probability="0.3", decoys=3)
+    laws = exact.bits_pair(0, 3, Fraction(3, 10))
+    # 21/19 is below e^0.1002 and above e^0.1: a delta at it is below the one that is asked for.
+    one, other = sorted(pair.delta(Fraction(21, 19)) for pair in (laws, laws.reversed()))
+    assert one < 0.13 < other
+    assert proven_delta(mechanism, 0.1, 0.13) > 0.13
 
 
 def test_other_mechanisms_are_bounded_as_ever() -> None:
@@ -137,6 +149,8 @@ def test_runs_prove_what_single_crowds_have() -> None:
     runs = _covering_runs(mechanism.bit_crowds, 1.0, delta)
     assert_covering(runs, 299)
     assert 1 < len(runs) < 60
+    with pytest.raises(GuaranteeNotProven, match="in a crowd of"):
+        _covering_runs(mechanism.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
     for low, high in runs:
         for ones in {low, (low + high) // 2, high}:
             assert mechanism.crowd(ones=ones).delta(1.0).upper <= delta
@@ -164,6 +178,33 @@ def test_any_two_runs_prove_a_choice() -> None:
     assert_covering(_covering_pairs(bits.bit_crowds, 1.0, delta), 299)
     with pytest.raises(GuaranteeNotProven):
         _covering_pairs(bits.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
+
+
+def test_two_runs_that_lose_too_much_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    delta = compose(bit, times=2).delta(1.0).upper * 1.02
+    halves = [(0, 149), (150, 299)]
+    monkeypatch.setattr(covers, "_cover_crowds", lambda *_: halves)
+    with pytest.raises(GuaranteeNotProven, match="at most"):
+        _covering_pairs(bit.bit_crowds, 1.0, delta)
+    # Half of all records alone lose more than the whole crowd, and this is enough for them.
+    assert _covering_pairs(bit.bit_crowds, 1.0, 0.1) == halves
+
+
+def test_a_mechanism_without_crowds_is_covered_up_to_what_it_loses() -> None:
+    decoys = DecoyedValues(decoys=200, values=4)
+    reached = decoys.delta_bound(1.0)
+    assert cover_of([(decoys, 1)], 1.0, reached).runs == ((),)
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(decoys, 1)], 1.0, math.nextafter(reached, 0.0))
+
+
+def test_small_deltas_of_large_crowds_are_covered() -> None:
+    """Long sums are transforms, whose noise is far above 1e-25 unless they aim at it."""
+    mechanism = FlippedBits(users=20_001, flip_probability="0.1")
+    delta = mechanism.delta(0.2).upper * 1.05
+    assert 3e-26 < delta < 4e-26
+    assert_covering(_covering_runs(mechanism.bit_crowds, 0.2, delta), 20_000)
 
 
 @pytest.mark.parametrize("excess", [0.02, 0.001])
@@ -227,8 +268,25 @@ def test_a_grid_is_as_fine_as_the_losses_are_small() -> None:
     cover = cover_of([(bit, 4)], 0.3, delta)
     assert cover.growth is not None
     assert 1 < cover.growth < Fraction(502, 500)
+    assert cover.growth.denominator <= 10**9
     # Two hundred steps, one for the rounding of their length, and one node behind the last.
     assert 200 <= cover.nodes <= 202
+    # In each of four rounds a ten-thousandth of a quarter of delta may lie behind all nodes.
+    reach = bit.epsilon(delta * 1e-4 / 4).upper
+    assert (cover.nodes - 2) * math.log(cover.growth) < reach
+    assert reach <= (cover.nodes - 1) * math.log(cover.growth) * (1 + 1e-9)
+
+
+def test_a_grid_is_fine_for_the_smallest_losses_and_ends_with_the_largest() -> None:
+    bit, other, far = (
+        FlippedBits(users=users, flip_probability=flip)
+        for users, flip in ((2_000, "0.1"), (300, "0.1"), (1, "1e-9"))
+    )
+    ends = [unit.epsilon(1e-4 * 1e-4 / 2).upper for unit in (bit, other)]
+    cover = cover_of([(bit, 1), (other, 1)], 1.0, 1e-4)
+    assert cover.nodes == pytest.approx(200 * ends[1] / ends[0], abs=3)
+    # One person alone may lose 20.7, forty times as much: there are no more than 4,000 steps.
+    assert 4_000 <= cover_of([(bit, 1), (far, 1)], 21.3, 1e-4).nodes <= 4_002
 
 
 def test_two_rounds_of_a_narrow_sum_need_no_grid() -> None:
@@ -268,19 +326,19 @@ def test_a_sum_that_nobody_could_check_is_refused() -> None:
 @pytest.mark.parametrize("run", [(300, 420), (3000, 4200)])
 def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, run: _Run) -> None:
     crowds = FlippedBits(users=20_000, flip_probability="0.05").bit_crowds
-    exact = _common_law(crowds, run, Wide(1e-20), mirrored=True)
+    sure = _common_law(crowds, run, Wide(1e-20), mirrored=True)
     monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
     rough = _common_law(crowds, run, Wide(1e-20), mirrored=True)
-    assert rough.start == exact.start
-    allowed = (exact.relative + rough.relative) * exact.mass + rough.missing
-    assert (abs(rough.mass - exact.mass) <= allowed).all()
+    assert rough.start == sure.start
+    allowed = (sure.relative + rough.relative) * sure.mass + rough.missing
+    assert (abs(rough.mass - sure.mass) <= allowed).all()
     # A sum of n products in doubles is off by n roundoffs or less [Higham 2002, section 3.1].
     zeros = binomial(19_999 - run[1], crowds.flip, Wide(1e-20))
     ones = binomial(run[0], 1 - crowds.flip, Wide(1e-20))
     products = min(len(zeros.mass), len(ones.mass))
     assert products * 2.0**-53 < rough.relative < 1e-11
     # What no double holds is allowed for, and with it all that either window leaves out.
-    assert exact.missing <= rough.missing <= 4 * exact.missing + 4e-290
+    assert sure.missing <= rough.missing <= 4 * sure.missing + 4e-290
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -338,8 +396,13 @@ def test_what_is_open_is_not_proven() -> None:
 
 def test_losses_too_different_for_a_grid_are_not_proven() -> None:
     few = FlippedBits(users=10, flip_probability="0.1")
-    with pytest.raises(GuaranteeNotProven):
+    with pytest.raises(GuaranteeNotProven, match="Got 1,"):
         cover_of([(few, 10**6)], 20_000.0, 1e-6)
+
+
+def test_what_leaks_everything_has_no_grid() -> None:
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(DecoyedValues(decoys=0, values=2), 2)], 1.0, 0.5)
 
 
 def test_different_sums_are_covered_each_for_itself() -> None:

@@ -111,6 +111,13 @@ def test_the_documents_are_what_they_always_were() -> None:
         "share": "2/3",
     }
     assert mechanism_from(mechanism_document(signed)) == signed
+    # Users who all send a decoy are so many decoys.
+    for all_send in ({"decoys": 50}, {"users": 50, "decoy_rate": 1}):
+        assert mechanism_document(privacy.DecoyedValues(values=5, **all_send)) == {
+            "mechanism": "decoyed-values",
+            "values": 5,
+            "decoys": 50,
+        }
     ten = privacy.compose(privacy.DecoyedValues(users=7, decoy_rate="1/3", values=4), times=10)
     part = {"mechanism": "decoyed-values", "values": 4, "users": 7, "decoy_rate": "1/3"}
     assert mechanism_document(ten) == {
@@ -272,6 +279,15 @@ def test_rounds_and_resolutions_have_limits() -> None:
 def test_the_parts_of_a_composition_are_a_list(parts: object) -> None:
     with pytest.raises(InvalidInput, match="parts of a composition must be a list"):
         mechanism_from({"mechanism": "composition", "parts": parts})
+
+
+@pytest.mark.parametrize("flood", ["1/5", {"1/5": 1}, 5, None])
+def test_the_flood_of_signed_decoys_is_a_list(flood: object) -> None:
+    signed = privacy.SignedDecoys(
+        question="bit", plus_ratio="1/3", minus_ratio="1/7", flood=["1/5"], share=1
+    )
+    with pytest.raises(InvalidInput, match="flood must be a list of rates"):
+        mechanism_from(mechanism_document(signed) | {"flood": flood})
 
 
 def test_a_composition_inside_a_composition_is_refused() -> None:

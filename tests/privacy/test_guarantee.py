@@ -80,6 +80,7 @@ def test_a_bracket_stands_for_its_upper_end() -> None:
     assert not bracket < 0.6
     # Doubt counts as too much: this is what refuses a promise of 0.5.
     assert bracket > 0.5
+    assert not bracket > 0.6
     assert not bracket <= 0.5
     assert not bracket >= 0.7
     assert bracket >= 0.6

@@ -12,7 +12,8 @@ import pytest
 
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy import Bracket, Composition, Mechanism, Shortened, compose
-from chaffinch.privacy.composition import _quick_profile, full_profile
+from chaffinch.privacy.composition import _grid_step, _quick_profile, full_profile
+from chaffinch.privacy.numerics.loss_grids import Kinks
 from chaffinch.privacy.numerics.precision import Floats
 
 
@@ -159,6 +160,58 @@ def test_a_grid_that_is_asked_for_is_used_for_both_upper_ends() -> None:
             (usual.delta_bound(epsilon), coarse.delta_bound(epsilon)),
         ):
             assert exact * (1 - 1e-14) <= near < rough * 0.99
+    # What the usual grid proves of epsilon holds whatever grid was asked for.
+    assert coarse.epsilon(0.3).upper == usual.epsilon(0.3).upper
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_parts_one_by_one_are_read_off_their_profiles(times: int) -> None:
+    """Up to its only loss delta is a line in e^epsilon, of which every chord is a piece."""
+    rounds = compose(ON_GRID, times=times)
+    for share in (0.0, 0.3, 0.9):
+        epsilon = share * rounds.local_epsilon
+        found = rounds._plain_delta(epsilon, rounds._profiles)  # noqa: SLF001 - what the proof rests on
+        exact = 1 - (1 - ON_GRID.delta(share * ON_GRID.local_epsilon).upper) ** times
+        assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-8)
+    cut = compose([Shortened(ON_GRID, Fraction(49, 100)), ON_GRID])
+    assert cut._plain_delta(0.0, cut._profiles) == 1.0  # noqa: SLF001 - no chance is larger
+
+
+def test_a_delta_is_no_more_than_that_of_the_parts_one_by_one() -> None:
+    """Where a profile is known less well than the mechanism itself."""
+    rounds = compose(Rough(ON_GRID.laws), times=2)
+    for share in (0.97, 0.99, 0.999):
+        epsilon = share * rounds.local_epsilon
+        assert rounds.delta(epsilon).upper <= rounds.summed_delta(epsilon)
+
+
+@pytest.mark.parametrize(("count", "steps"), [(3, 2048), (7, 1024)])
+def test_the_largest_loss_lies_on_a_grid_of_many_steps(count: int, steps: int) -> None:
+    """All losses together take 16,384 steps or a little more, four times as far as they reach."""
+    kinks = [Kinks.of_profile(*full_profile(known)) for known in (ON_GRID, NARROW)]
+    wide, narrow = kinks
+    assert wide.reach > 4 * narrow.reach
+    assert _grid_step([wide], [count]) == wide.reach / steps
+    both = _grid_step(kinks, [count, 1])
+    assert math.log2(wide.reach / both).is_integer()
+
+
+def test_a_grid_follows_the_narrowest_losses_unless_it_would_be_too_long() -> None:
+    kinks = [Kinks.of_profile(*full_profile(known)) for known in (ON_GRID, NARROW)]
+    wide, narrow = (math.sqrt(each.variance) for each in kinks)
+    # Of 400 rounds 32 steps to a deviation are more than 16,384 in all.
+    usual, fine = (_grid_step(kinks, [400, 400], finer=finer) for finer in (1.0, 4.0))
+    assert narrow / 64 < usual <= narrow / 32
+    assert narrow / 256 < fine <= narrow / 128
+    # Of a million no more than 2¹⁹ are taken, for forty deviations of the total.
+    total = 40 * 1000 * (wide + narrow)
+    assert total / 2**19 / 2 < _grid_step(kinks, [10**6, 10**6]) <= total / 2**19
+
+
+def test_rounds_take_minutes_if_one_of_them_does() -> None:
+    slow = type("Slow", (Known,), {"takes_minutes": True})(ON_GRID.laws)
+    assert compose([ON_GRID, slow]).takes_minutes
+    assert not compose([ON_GRID, OFF_GRID]).takes_minutes
 
 
 def test_how_far_losses_are_off_the_grid_adds_up_over_all_rounds() -> None:

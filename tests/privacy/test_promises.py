@@ -104,6 +104,7 @@ def test_what_a_mechanism_does_not_say_follows_from_delta() -> None:
     assert line.delta_bound(1.0) == line.delta(1.0).upper == 0.25
     assert line.profile_bound(places).tolist() == [0.5, 0.25]
     assert line.opened is line
+    assert not line.takes_minutes
     assert line.instance() is None
     found = line.epsilon(0.125)
     assert found.upper == pytest.approx(1.5)
