@@ -36,8 +36,9 @@ from chaffinch.privacy.covers import (
 )
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
-from chaffinch.privacy.numerics.laws import binomial, sum_of_flips
+from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
+from chaffinch.progress import show_progress
 from tests.oracles import exact
 from tests.tools.checker import checker
 
@@ -339,6 +340,32 @@ def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, 
     assert products * 2.0**-53 < rough.relative < 1e-11
     # What no double holds is allowed for, and with it all that either window leaves out.
     assert sure.missing <= rough.missing <= 4 * sure.missing + 4e-290
+
+
+def test_long_sums_have_no_noise() -> None:
+    crowds = FlippedBits(users=1_000_000, flip_probability="0.1").bit_crowds
+    law = _common_law(crowds, (500_000, 500_000), Wide(1e-20), mirrored=False)
+    # Half of so many places for either kind: more products than are summed in wide floats.
+    assert (len(law.mass) // 2) ** 2 > DIRECT_PRODUCTS
+    assert law.noise is None
+
+
+def test_products_too_small_for_a_double_are_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowds = FlippedBits(users=40, flip_probability="0.1").bit_crowds
+    whole = _common_law(crowds, (7, 11), Wide(1e-300), mirrored=False)
+    monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
+    rough = _common_law(crowds, (7, 11), Wide(1e-300), mirrored=False)
+    # No outcome of so few is left out of either window; nothing else is missing.
+    assert whole.missing < 1e-300
+    assert 1e-290 <= rough.missing <= 1e-289
+
+
+def test_every_question_to_a_run_is_told() -> None:
+    told: list[str] = []
+    with show_progress(told.append, pause_seconds=0):
+        _cover_crowds(lambda _: True, 7)
+    # One crowd, two, four and all eight.
+    assert told == [f"runs of crowds: {count}" for count in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

@@ -121,7 +121,7 @@ class Mechanism(ABC):
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
-        return self.epsilon(min(self.profile_floor, 1.0)).upper
+        return self.epsilon(self.profile_floor).upper
 
     profile_nodes: ClassVar[int] = 129
     """How many epsilons describe the profile well enough to compose it."""
