@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,6 +105,67 @@ def test_what_stands_for_a_gap_can_be_said(cli: Callable[..., Done], gaps: Path)
     assert cli(*words, "--missing-values", "NA,Nobody Knows").code == 0
     assert cli(*words, "--missing-values", "nobody knows").code == 2
     assert cli("check", gaps / "words.toml", "--data", gaps / "people.csv").code == 0
+
+
+@pytest.fixture
+def strange(folder: Path) -> Path:
+    """A table whose column of drinks holds next to nothing that the survey lists."""
+    lines = ["drink,age", *(("mate,5", ",70", "tea,80")[i % 3] for i in range(USERS))]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "drinks.toml").write_text(
+        f"users = {USERS}\nepsilon = 2\ndelta = 1e-6\nrows_are_people = true\nmax_messages = 3\n"
+        '[questions.drink]\nkind = "choice"\nvalues = ["tea", "other"]\n'
+        'missing = "count"\nunknown = "other"\n'
+        '[questions.age]\nkind = "number"\nlow = 0\nhigh = 75\nclip = true\n'
+    )
+    return folder
+
+
+def test_cells_that_count_as_something_else_are_told(
+    cli: Callable[..., Done], strange: Path
+) -> None:
+    words = ("check", strange / "drinks.toml", "--data", strange / "people.csv")
+    done = cli(*words)
+    assert done.code == 0
+    assert [line.split() for line in done.out.splitlines()[:3]] == [
+        ["question", "kind", "column", "blank", "unlisted", "clipped"],
+        ["drink", "choice", "drink", "667", "667"],
+        ["age", "number", "age", "666"],
+    ]
+    told = " ".join(done.out.split())
+    assert "every cell answers its question, or counts as the survey says" in told
+    assert done.err.startswith("warning: more than half of column 'drink' counts as something else")
+    assert "'age'" not in done.err
+    found = json.loads(cli(*words, "--json").out)["questions"]
+    assert [one["counted"] for one in found] == [
+        [{"column": "drink", "cells": USERS, "missing": 667, "unknown": 667}],
+        [{"column": "age", "cells": USERS, "clipped": 666}],
+    ]
+
+
+@pytest.mark.parametrize("verb", ["run", "pipe", "encode"])
+def test_run_and_encode_tell_them_too_and_no_release_does(
+    shell: Callable[..., subprocess.CompletedProcess[str]],
+    strange: Path,
+    verb: str,
+) -> None:
+    run = "chaffinch run drinks.toml -o out --data"
+    lines = {
+        "run": f"{run} people.csv",
+        "pipe": f"cat people.csv | {run} - --format csv",
+        "encode": "chaffinch plan drinks.toml -o d.plan.json -q && chaffinch encode people.csv "
+        "--plan d.plan.json -o encoded.parquet --rows-are-people",
+    }
+    done = shell(lines[verb], strange)
+    assert done.returncode == 0, done.stderr
+    drinks = "667 blank (counted by `missing`), 667 not listed (counted as `unknown`)"
+    assert f"column 'drink', 2,000 cells: {drinks}" in done.stderr
+    assert "column 'age', 2,000 cells: 666 clipped" in done.stderr
+    assert "no release tells them" in done.stderr
+    assert "warning: more than half of column 'drink'" in done.stderr
+    if verb != "encode":
+        assert "cells" not in (strange / "out" / "release.json").read_text()
+        assert drinks not in done.stdout
 
 
 def test_encode_tells_all_faults_too(cli: Callable[..., Done], messy: Path) -> None:

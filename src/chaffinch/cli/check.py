@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.collection import TableOptions, open_collection
 from chaffinch.cli.output import Output, count_of
+
+if TYPE_CHECKING:
+    from chaffinch.tables.checking import AnswerColumns
+    from chaffinch.tables.stand_ins import StandIns
+
+_HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
+"""What the counts of cells that count as something else are called."""
 
 
 def check(
@@ -18,8 +27,9 @@ def check(
     """Check every cell of a table against a survey, before anything is planned.
 
     All faults are told at once: how many cells of which column break which rule, and the first
-    rows. What the cells hold is not shown. This is for whoever holds the table: counts of faults
-    are not protected, so they are no part of any release.
+    rows. What the cells hold is not shown. What is no fault but counts as something else than what
+    it holds is told, too: blank cells, unlisted ones, clipped numbers. This is for whoever holds
+    the table: these counts are not protected, so they are no part of any release.
 
     Parameters
     ----------
@@ -28,34 +38,73 @@ def check(
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     """
+    from chaffinch.tables.stand_ins import StandIns
+
     asked = open_collection(survey, None, output)
     named = asked.columns(where)
     whose = asked.whose(where)
     table = asked.settle(where.open(data, output, asked.table), named, output)
-    rows = asked.check(table, named, whose, output).rows
+    stand_ins = StandIns()
+    rows = asked.check(table, named, whose, output, stand_ins).rows or 0
     places = dict(zip(asked.questions, asked.places(table, named), strict=True))
+    for words in stand_ins.warnings:
+        output.say(words)
     if output.json:
-        listed = [
-            {"question": name, "kind": place.question.kind, "columns": list(place.columns)}
-            for name, place in places.items()
-        ]
         output.document(
             {
                 "rows": rows,
                 "protected": whose.unit,
                 "rows_needed": asked.reports,
                 "notes": list(table.notes),
-                "questions": listed,
+                "questions": [_facts(name, place, stand_ins) for name, place in places.items()],
             }
         )
         return
-    output.table(
-        ["question", "kind", "column"],
-        [[name, place.question.kind, ", ".join(place.columns)] for name, place in places.items()],
-        texts=3,
-    )
+    _show_questions(places, stand_ins, output)
     output.words("")
-    counted = count_of(rows or 0, "row" if whose.person is None else "report")
-    output.words(f"{counted}, {asked.reports:,} needed; every cell answers its question.")
+    counted = count_of(rows, "row" if whose.person is None else "report")
+    output.words(f"{counted}, {asked.reports:,} needed; {_verdict(stand_ins)}")
     if whose.unit == "row":
         output.words(f"Note: {whose.hint(table)}.")
+
+
+def _facts(name: str, place: AnswerColumns, stand_ins: StandIns) -> dict[str, Any]:
+    """Return what is known of a question, with counts where something is to be told."""
+    found: dict[str, Any] = {
+        "question": name,
+        "kind": place.question.kind,
+        "columns": list(place.columns),
+    }
+    counts = [
+        {"column": column, "cells": counted.cells, **counted.nonzero}
+        for column, counted in stand_ins.of(name).items()
+    ]
+    return {**found, "counted": counts} if counts else found
+
+
+def _show_questions(
+    places: Mapping[str, AnswerColumns], stand_ins: StandIns, output: Output
+) -> None:
+    """Print where each question is answered, and how many of its cells are no plain answers."""
+    counts = {name: [counted.nonzero for counted in stand_ins.of(name).values()] for name in places}
+    told = {
+        how: words
+        for how, words in _HEADS.items()
+        if any(how in one for all_of in counts.values() for one in all_of)
+    }
+    rows = []
+    for name, place in places.items():
+        sums = [sum(one.get(how, 0) for one in counts[name]) for how in told]
+        shown = [f"{number:,}" if number else "" for number in sums]
+        rows.append([name, place.question.kind, ", ".join(place.columns), *shown])
+    output.table(["question", "kind", "column", *told.values()], rows, texts=3)
+
+
+def _verdict(stand_ins: StandIns) -> str:
+    if not stand_ins.words:
+        return "every cell answers its question."
+    return (
+        "every cell answers its question, or counts as the survey says: blank ones by `missing`, "
+        "unlisted ones as `unknown`, numbers beyond the bounds clipped. These are exact counts of "
+        "private data, for whoever holds the table alone; no release tells them."
+    )

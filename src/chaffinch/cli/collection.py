@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from chaffinch.tables.people import People
     from chaffinch.tables.read import Table
     from chaffinch.tables.settings import Settings
+    from chaffinch.tables.stand_ins import StandIns
 
 PLAN = "survey.plan.json"
 _NOTE = ".chaffinch-survey.json"
@@ -234,20 +235,26 @@ class Collection(ABC):
         return found
 
     def check(
-        self, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+        self,
+        table: Table,
+        columns: Mapping[str, str],
+        whose: Whose,
+        output: Output,
+        stand_ins: StandIns | None = None,
     ) -> Table:
         """Return the rows that count; refuse all faulty cells of a table at once, and too few rows.
 
         What is wrong with the table costs nothing here: nothing was planned yet. Of people some
-        rows are drawn, which are the same ones from now on.
+        rows are drawn, which are the same ones from now on. ``stand_ins`` counts cells that count
+        as something else than what they hold, in all rows.
         """
         from chaffinch.tables.checking import check_answers
 
         if whose.person is not None:
-            found = self.draw(table, columns, whose, output)
+            found = self.draw(table, columns, whose, output, stand_ins)
             self._check_crowd(found.people * found.contributions)
             return found.table
-        places = self.places(table, columns)
+        places = self.places(replace(table, stand_ins=stand_ins), columns)
         if table.rows is not None:
             self._check_crowd(table.rows)
         with output.counting("checking", "rows") as tell:
@@ -256,12 +263,17 @@ class Collection(ABC):
         return replace(table, rows=rows)
 
     def draw(
-        self, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+        self,
+        table: Table,
+        columns: Mapping[str, str],
+        whose: Whose,
+        output: Output,
+        stand_ins: StandIns | None = None,
     ) -> People:
         """Return some rows of everybody, drawn at random; refuse all faulty cells at once."""
         from chaffinch.tables.people import sample_people
 
-        places = self.places(table, columns)
+        places = self.places(replace(table, stand_ins=stand_ins), columns)
         person = whose.person or ""
         with output.counting("checking", "rows") as tell:
             found = sample_people(table, person, whose.contributions, places=places, progress=tell)

@@ -18,6 +18,7 @@ from chaffinch.errors import InvalidInput, Plainly
 if TYPE_CHECKING:
     from chaffinch.tables.pieces import TableFiles
     from chaffinch.tables.read import Table
+    from chaffinch.tables.stand_ins import StandIns
 
 _OUT = Parameter(name=["--out", "-o"])
 
@@ -34,7 +35,9 @@ def encode(
 ) -> None:
     """Turn a table of answers into messages, as their senders would.
 
-    The plan is verified first. What comes out is for the shuffler only.
+    The plan is verified first. What comes out is for the shuffler only. How many cells are blank,
+    unlisted or clipped is told on standard error, for whoever holds the table; with --engine spark
+    nobody counts them.
 
     Parameters
     ----------
@@ -54,16 +57,21 @@ def encode(
     asked = planned_collection(paths.open_plan(plan, output))
     named = asked.columns(where)
     from chaffinch.tables.pieces import names_files
+    from chaffinch.tables.stand_ins import StandIns
 
     source: TableFiles | Table
+    stand_ins = None if work.on_cluster else StandIns()
     if work.on_cluster or names_files(data):
         source = _files(asked, data, named, where, output)
+        source = replace(source, first=replace(source.first, stand_ins=stand_ins))
     else:
-        source = _table(asked, data, named, where, output)
+        source = _table(asked, data, named, where, output, stand_ins=stand_ins)
     with output.counting("encoding", _unit(source) if work.on_cluster else "reports") as tell:
         facts = work.open(tell.words).encode(
             source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
+    for words in () if stand_ins is None else stand_ins.words:
+        output.say(words)
     show_batch(facts, target, output)
     if facts.reports > 1 and asked.whose(where).unit == "row":
         output.say(
@@ -84,6 +92,8 @@ def _table(
     named: Mapping[str, str],
     where: TableOptions,
     output: Output,
+    *,
+    stand_ins: StandIns | None,
 ) -> Table:
     """Return a row for each report: of people whom a column tells apart, some drawn at random."""
     table = asked.settle(where.open(data, output), named, output)
@@ -93,8 +103,8 @@ def _table(
             "note: all rows of a person must be in this table; in another one they would be "
             "another person's report"
         )
-        return asked.draw(table, named, whose, output).table
-    return table
+        return asked.draw(table, named, whose, output, stand_ins).table
+    return replace(table, stand_ins=stand_ins)
 
 
 def _files(

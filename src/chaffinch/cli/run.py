@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
     from chaffinch.release.surveys import Release
     from chaffinch.tables.read import Table
+    from chaffinch.tables.stand_ins import StandIns
     from chaffinch.wire.messages import Tally
 
 RELEASES = ("release.html", "release.json", "release.csv")
@@ -197,6 +198,7 @@ def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: boo
             asked.keep_plan(out, used)
         columns = table.named
         tally = tally_table(table.answers, used, folder, output, columns=columns, round=how.round)
+        _say_stand_ins(table.answers.stand_ins, output)
         release, bill = _make_release(tally, used, table, how, request)
         writers = _release_writers(out, used, release)
         charge = hand_out_release(writers, released.account, bill, check, output)
@@ -428,10 +430,21 @@ def _check_table(
     asked: Collection, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
 ) -> Table:
     """Return the rows that count; refuse a table before a minute is spent on planning."""
+    from chaffinch.tables.stand_ins import StandIns
+
     if whose.unit == "row" and not output.json:
         output.say(f"note: {whose.hint(table)}")
     if table.readable_again or whose.person is not None:
-        return asked.check(table, columns, whose, output)
+        stand_ins = StandIns()
+        found = asked.check(table, columns, whose, output, stand_ins)
+        _say_stand_ins(stand_ins, output)
+        return found
     asked.places(table, columns)
     output.say("the table comes through a pipe: its cells are checked while it is encoded")
-    return table
+    return replace(table, stand_ins=StandIns())
+
+
+def _say_stand_ins(stand_ins: StandIns | None, output: Output) -> None:
+    """Tell whoever holds a table how many of its cells are no plain answers."""
+    for words in () if stand_ins is None else stand_ins.words:
+        output.say(words)

@@ -9,6 +9,7 @@ which says nothing about who sent them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -226,8 +227,13 @@ def find_columns(
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return (_sole_column(names[0], questions[names[0]], table),)
-    return tuple(_columns_for(name, question, table, given) for name, question in questions.items())
+        found = [_sole_column(names[0], questions[names[0]], table)]
+    else:
+        found = [_columns_for(name, one, table, given) for name, one in questions.items()]
+    return tuple(
+        replace(place, asked=name, stand_ins=table.stand_ins)
+        for name, place in zip(questions, found, strict=True)
+    )
 
 
 def _columns_for(

@@ -31,11 +31,13 @@ from chaffinch.questions import (
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
 from chaffinch.tables.formats import PlainNumbers
+from chaffinch.tables.stand_ins import Counted, stand_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Law = Callable[[object], Any]
+_Note = Callable[[str, Counted], None]
 
 
 class CellFormat(Protocol):
@@ -65,10 +67,12 @@ def numbers_of(
     first_row: int = 1,
     formats: Sequence[CellFormat | None] = (),
     gaps: frozenset[str] = GAPS,
+    note: _Note | None = None,
 ) -> NDArray[Any]:
     """Return the numbers of a column's answers.
 
-    ``formats`` tell how texts write numbers, and texts among ``gaps`` are missing answers.
+    ``formats`` tell how texts write numbers, and texts among ``gaps`` are missing answers. ``note``
+    is told of each column how many cells count as something else than what they hold.
 
     A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
     places of values (uint32), a Number shares from 0 to 1 (float64, NaN for counted gaps), and
@@ -81,24 +85,30 @@ def numbers_of(
     array([1, 2], dtype=uint32)
     """
     if isinstance(column, Mapping) and isinstance(question, Cross):
-        return _cells_of(question, column, first_row=first_row, formats=formats, gaps=gaps)
+        return _cells_of(
+            question, column, first_row=first_row, formats=formats, gaps=gaps, note=note
+        )
     if isinstance(column, Mapping):
-        return _flags_of(question, column, first_row=first_row, gaps=gaps)
+        return _flags_of(question, column, first_row=first_row, gaps=gaps, note=note)
     form = formats[0] if formats else None
     kernel = _KERNELS[type(question)] if form is None else _written(form)
     parts = []
     faults = Faults()
+    counted = None if note is None else Counted()
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
-            parts.append(kernel(question, plain_array(chunk), gaps))
+            parts.append(kernel(question, plain_array(chunk), gaps, counted))
         except _Refused as refused:
             for places, error in refused.faults:
                 faults.add(name, error.must_be, error.hint, places + row)
         row += len(chunk)
     faults.refuse()
+    if note is not None and counted is not None:
+        counted.cells = row - first_row
+        note(name, counted)
     if not parts:
-        return kernel(question, _nothing(), gaps)
+        return kernel(question, _nothing(), gaps, None)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -109,6 +119,7 @@ def _cells_of(
     first_row: int,
     formats: Sequence[CellFormat | None],
     gaps: frozenset[str],
+    note: _Note | None,
 ) -> NDArray[Any]:
     """Return the cells of crossed answers, or places between the levels of a number."""
     found: NDArray[Any] = np.zeros(1, np.int64)
@@ -124,6 +135,7 @@ def _cells_of(
                 first_row=first_row,
                 formats=formats[place : place + 1],
                 gaps=gaps,
+                note=note,
             )
             if isinstance(question, Number):
                 levels = len(cross.scores)
@@ -139,6 +151,7 @@ def _flags_of(
     *,
     first_row: int,
     gaps: frozenset[str],
+    note: _Note | None,
 ) -> NDArray[np.uint8]:
     """Return the flags that are kept in yes/no columns of their own, named after them."""
     if not isinstance(question, Flags):
@@ -152,7 +165,7 @@ def _flags_of(
     faults = Faults()
     for name, column in columns.items():
         with faults.collecting():
-            found = numbers_of(bit, column, name=name, first_row=first_row, gaps=gaps)
+            found = numbers_of(bit, column, name=name, first_row=first_row, gaps=gaps, note=note)
             held = found == 1
             gap = found == 2
             silent += gap
@@ -173,21 +186,28 @@ def _flags_of(
     return matrix
 
 
-def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[Any]]:
+def _written(
+    form: CellFormat,
+) -> Callable[[Any, Any, frozenset[str], Counted | None], NDArray[Any]]:
     """Return a kernel that reads the texts of a column in a format."""
 
-    def kernel(question: Question, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:
+    def kernel(
+        question: Question, array: pa.Array, gaps: frozenset[str], counted: Counted | None
+    ) -> NDArray[Any]:
         def read(cell: object) -> object:
             return cell if is_missing(cell, gaps) else form.read(cell)
 
         text = is_text(array.type) and not (
             isinstance(form, PlainNumbers) and _has_one_reading(array)
         )
+        tell = _Tell(question, gaps, counted, read)
         if text and isinstance(question, Number):
-            return _looked_up(lambda cell: question.share(read(cell), gaps), array, np.float64)
+            law = lambda cell: question.share(read(cell), gaps)  # noqa: E731 - one of two
+            return _looked_up(law, array, np.float64, tell)
         if text and isinstance(question, Choice):
-            return _looked_up(lambda cell: question.number(read(cell), gaps), array, np.uint32)
-        return _KERNELS[type(question)](question, array, gaps)
+            law = lambda cell: question.number(read(cell), gaps)  # noqa: E731
+            return _looked_up(law, array, np.uint32, tell)
+        return _KERNELS[type(question)](question, array, gaps, counted)
 
     return kernel
 
@@ -199,22 +219,28 @@ def _has_one_reading(array: pa.Array) -> bool:
     return bool(compute.all(compute.match_substring_regex(array, _ONE_READING)).as_py())
 
 
-def _bits(question: Bit, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:
+def _bits(
+    question: Bit, array: pa.Array, gaps: frozenset[str], counted: Counted | None
+) -> NDArray[Any]:
     law = partial(question.number, gaps=gaps)
-    return _looked_up(law, array, np.uint8 if question.shape == "bit" else np.uint32)
+    kind = np.uint8 if question.shape == "bit" else np.uint32
+    return _looked_up(law, array, kind, _Tell(question, gaps, counted))
 
 
-def _choices(question: Choice, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.uint32]:
-    values = question.values
+def _choices(
+    question: Choice, array: pa.Array, gaps: frozenset[str], counted: Counted | None
+) -> NDArray[np.uint32]:
+    values, tell = question.values, _Tell(question, gaps, counted)
     if question.dates is not None:
         array = _whole_hours(array)
     whole = _whole(array) if isinstance(values, range) else None
     if whole is None or (whole.null_count and question.missing == REFUSE):
-        return _looked_up(_listed(question, gaps), array, np.uint32)
+        return _looked_up(_listed(question, gaps), array, np.uint32, tell)
     places: NDArray[np.int64] = whole.fill_null(values[0]).to_numpy() - np.int64(values[0])
     if len(places) and not (places.min() >= 0 and places.max() < len(values)):
-        return _looked_up(_listed(question, gaps), array, np.uint32)
+        return _looked_up(_listed(question, gaps), array, np.uint32, tell)
     if whole.null_count:
+        tell.add("missing", whole.null_count)
         places[whole.is_null().to_numpy(zero_copy_only=False)] = question.missing_number
     return places.astype(np.uint32)
 
@@ -257,11 +283,19 @@ def _whole(array: pa.Array) -> pa.Array | None:
     return array.cast(pa.int64())
 
 
-def _shares(question: Number, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.float64]:
+def _shares(
+    question: Number, array: pa.Array, gaps: frozenset[str], counted: Counted | None
+) -> NDArray[np.float64]:
     values, law = _floats(array, gaps), partial(question.share, gaps=gaps)
+    tell = _Tell(question, gaps, counted)
     if values is None:
-        return _looked_up(law, array, np.float64)
+        return _looked_up(law, array, np.float64, tell)
     silent = np.isnan(values)
+    if counted is not None:
+        tell.add("missing", int(silent.sum()))
+        # What is not clipped is refused below.
+        beyond = (values < question.low) | (values > question.high)
+        tell.add("clipped", int(beyond.sum()))
     if silent.any() and not isinstance(question.missing, str):
         values = np.where(silent, np.float64(question.missing), values)
     if question.clip:
@@ -324,8 +358,12 @@ def _without_gaps(array: pa.Array, gaps: frozenset[str]) -> pa.Array:
     return compute.if_else(silent, pa.scalar(None, array.type), array)
 
 
-def _flags(question: Flags, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.uint8]:
+def _flags(
+    question: Flags, array: pa.Array, gaps: frozenset[str], counted: Counted | None
+) -> NDArray[np.uint8]:
     import pyarrow as pa
+
+    tell = _Tell(question, gaps, counted)
 
     def law(answer: object) -> NDArray[np.uint8]:
         row = np.zeros(len(question.labels), np.uint8)
@@ -336,8 +374,9 @@ def _flags(question: Flags, array: pa.Array, gaps: frozenset[str]) -> NDArray[np
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         found = _flag_lists(question, array)
         if found is not None:
+            tell.add("missing", array.null_count)
             return found
-    matrix = _looked_up(law, array, np.uint8)
+    matrix = _looked_up(law, array, np.uint8, tell)
     return matrix.reshape(len(array), len(question.labels))
 
 
@@ -362,7 +401,32 @@ def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
     return matrix
 
 
-def _looked_up(law: _Law, array: pa.Array, kind: Any) -> NDArray[Any]:
+@dataclass(frozen=True)
+class _Tell:
+    """What counts cells that count as something else than what they hold, if anybody asks."""
+
+    question: Question
+    gaps: frozenset[str]
+    counted: Counted | None
+    read: Callable[[object], object] = lambda cell: cell
+
+    def add(self, how: str, count: int) -> None:
+        """Count some cells."""
+        if self.counted is not None and count:
+            self.counted.add(how, count)
+
+    def add_all(self, answers: Sequence[object], places: NDArray[Any]) -> None:
+        """Count cells whose answers stand in these places of a list."""
+        if self.counted is None:
+            return
+        times = np.bincount(places, minlength=len(answers))
+        for answer, count in zip(answers, times.tolist(), strict=True):
+            how = stand_in(self.question, self.read(answer), self.gaps) if count else None
+            if how is not None:
+                self.counted.add(how, count)
+
+
+def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _Tell) -> NDArray[Any]:
     """Return the law of each answer, asking it once for every different one."""
     import pyarrow as pa
 
@@ -375,7 +439,8 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any) -> NDArray[Any]:
         places, answers, silent = np.arange(len(array)), array.to_pylist(), False
     table: list[Any] = []
     refused: dict[tuple[str, str], tuple[InvalidAnswer, list[int]]] = {}
-    for place, answer in enumerate([*answers, None] if silent else answers):
+    answers = [*answers, None] if silent else answers
+    for place, answer in enumerate(answers):
         try:
             table.append(law(answer))
         except InvalidAnswer as error:
@@ -385,6 +450,7 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any) -> NDArray[Any]:
         raise _Refused(
             [(np.flatnonzero(np.isin(places, listed)), error) for error, listed in refused.values()]
         )
+    tell.add_all(answers, places)
     return np.array(table, kind)[places] if len(array) else np.zeros(0, kind)
 
 
@@ -402,7 +468,7 @@ def _nothing() -> pa.Array:
     return pa.array([], pa.string())
 
 
-_KERNELS: dict[type, Callable[[Any, Any, frozenset[str]], NDArray[Any]]] = {
+_KERNELS: dict[type, Callable[[Any, Any, frozenset[str], Counted | None], NDArray[Any]]] = {
     Bit: _bits,
     Choice: _choices,
     Number: _shares,

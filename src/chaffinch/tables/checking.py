@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.formats import guess_format, reads_numbers
 from chaffinch.tables.read import Table
+from chaffinch.tables.stand_ins import Counted, StandIns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +41,15 @@ class AnswerColumns:
     """How cells are written in each of them, unless plainly."""
     gaps: frozenset[str] = GAPS
     """Texts that stand for a missing answer, folded."""
+    asked: str = ""
+    """The name of the question."""
+    stand_ins: StandIns | None = None
+    """What counts the cells that count as something else than what they hold."""
+
+    @property
+    def note(self) -> Callable[[str, Counted], None] | None:
+        """Return what is told of each column how many of its cells count as something else."""
+        return None if self.stand_ins is None else partial(self.stand_ins.add, self.asked)
 
     def answers(self, batch: pa.RecordBatch) -> Any:
         """Return the column, or the columns by the names of the parts."""
@@ -82,6 +93,7 @@ def read_answers(
                 first_row=first,
                 formats=place.formats,
                 gaps=place.gaps,
+                note=place.note,
             )
             numbers.append(found)
     faults.refuse()

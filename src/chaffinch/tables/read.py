@@ -30,6 +30,7 @@ from chaffinch.tables.formats import (
 )
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
+from chaffinch.tables.stand_ins import StandIns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +80,8 @@ class Table:
     """How the numbers of a column are written, where that was guessed."""
     groups: tuple[int, ...] = ()
     """The rows of each row group, of a Parquet file."""
+    stand_ins: StandIns | None = None
+    """What counts the cells that count as something else, whenever its answers are read."""
 
     def cell_format(self, column: str, question: Question) -> CellFormat | None:
         """Return how the answers to a question are written in a column; None is for plainly."""
