@@ -232,6 +232,33 @@ def test_either_record_forbids_a_second_filter(lost: int, tmp_path: Path) -> Non
     assert load_key(path).made_for("radio") is not None
 
 
+def test_a_key_is_for_one_plan_whoever_the_publisher_is(tmp_path: Path) -> None:
+    path, plan, other = tmp_path / "campaign.key", small_plan(), small_plan(bits=2048)
+    assert plan.id != other.id
+    held = new_key()
+    encode(["a"], plan, publisher="daily", key=held)
+    with pytest.raises(InvalidInput, match="for another plan") as refused:
+        encode(["a"], other, publisher="radio", key=held)
+    assert plan.id[:16] in str(refused.value)
+    assert "a key is for one collection" in refused.value.hint
+    held.save(path)
+    with pytest.raises(InvalidInput, match="for another plan"):
+        encode(["a"], other, publisher="radio", key=load_key(path))
+    with pytest.raises(InvalidInput, match="for another plan"):
+        load_key(path).take("radio", other.id, "1" * 64)
+    assert load_key(path).made_for("radio") is None
+    encode(["a"], plan, publisher="radio", key=load_key(path))
+
+
+def test_an_entry_without_a_plan_forbids_no_plan(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    new_key().save(path)
+    load_key(path).take("daily", "", "1" * 64)
+    load_key(path).take("radio", PLAN, "2" * 64)
+    with pytest.raises(InvalidInput, match="for another plan"):
+        load_key(path).take("shop", OTHER, "3" * 64)
+
+
 def test_a_key_whose_records_get_no_name_has_made_nothing(tmp_path: Path) -> None:
     path = tmp_path / "campaign.key"
     new_key().save(path)

@@ -69,8 +69,9 @@ def encode(  # noqa: PLR0913 - the options of a verb
 
     The plan is verified first, and ids are spelled by its rule. What comes out holds no id and
     does not say how many there are.
-    The same key never makes a second filter of a publisher: what it has made is recorded beside
-    its file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch), and either forbids it.
+    The same key never makes a second filter of a publisher, nor one for another plan: what it has
+    made is recorded beside its file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch),
+    and either forbids it.
     With a ledger the filter is charged before it is there.
 
     Parameters

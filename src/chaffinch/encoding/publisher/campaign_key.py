@@ -13,6 +13,10 @@ in the user's state folder, under a name that follows from the key, so that it i
 file was renamed, moved, linked or copied; and beside the file, for whoever has another state
 folder. Either of them forbids a second filter. Publishers have copies of the key on other machines,
 each with records of its own.
+
+A key is for one plan, whoever the publisher is. Another plan gives other columns, so filters of two
+plans cannot be laid on top of one another; but all who have the key of the one could look ids up in
+the other.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from typing import Any
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
+from chaffinch.errors import InvalidFile, InvalidInput, Plainly, RandomnessUnavailable
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import atomic, make_folder, read_small, state_folder
 from chaffinch.storage.leftovers import alone_in
@@ -132,11 +136,16 @@ class CampaignKey:
         """Return what is recorded of the filter that the key has made for a publisher."""
         if publisher in self._made:
             return self._made[publisher]
-        entries = (entry for record in self.records for entry in _read_record(record))
-        return next((one for one in entries if self._is_of(one, publisher)), None)
+        return next((one for one in self._entries() if one["publisher"] == publisher), None)
 
-    def refuse_second(self, publisher: str) -> None:
-        """Refuse a publisher for whom the key has made a filter before."""
+    def _entries(self) -> Iterator[dict[str, str]]:
+        """Yield what is known of all filters that the key has made."""
+        yield from self._made.values()
+        for record in self.records:
+            yield from (one for one in _read_record(record) if one["key"] == self._name)
+
+    def refuse_second(self, publisher: str, plan_id: str) -> None:
+        """Refuse a publisher for whom the key has made a filter before, and another plan."""
         before = self.made_for(publisher)
         if before is not None:
             raise InvalidInput(
@@ -145,6 +154,24 @@ class CampaignKey:
                 "one that has",
                 hint=f"send the filter made then (SHA-256 {before['sha256'][:8]}…), or start anew: "
                 "all publishers need a new key",
+            )
+        self._refuse_other_plan(plan_id)
+
+    def _refuse_other_plan(self, plan_id: str) -> None:
+        """Refuse a plan if the key has made a filter for another one.
+
+        Entries of plans that are not named say nothing.
+        """
+        other = next(
+            (one["plan"] for one in self._entries() if one["plan"] not in ("", plan_id)), None
+        )
+        if other is not None:
+            raise InvalidInput(
+                "campaign key",
+                "one that has made no filter for another plan",
+                Plainly(f"one that has, for the plan {other[:16]}…"),
+                hint="a key is for one collection: with it everybody who takes part in the one "
+                "could look ids up in the other; make another one with `chaffinch reach key`",
             )
 
     def remember(self, made: Filter) -> None:
@@ -183,7 +210,8 @@ class CampaignKey:
         with _locked_folders(records):
             before = self.made_for(publisher)
             if before is not None and before["sha256"] != entry["sha256"]:
-                self.refuse_second(publisher)
+                self.refuse_second(publisher, entry["plan"])
+            self._refuse_other_plan(entry["plan"])
             kept = before or entry
             with ExitStack() as drafts:
                 for record in records:

@@ -21,10 +21,13 @@ from chaffinch.wire.filter_files import Filter, load_filter
 def refuse_second(
     plan: ReachPlan, key: CampaignKey, publisher: str, ledger: Ledger | None = None
 ) -> None:
-    """Refuse a key that has made a filter of this publisher: its record, or a ledger, knows."""
+    """Refuse a key that has made a filter of this publisher, or for another plan.
+
+    Its record, or a ledger, knows.
+    """
     if ledger is not None:
         ledger.of("client")
-    key.refuse_second(publisher)
+    key.refuse_second(publisher, plan.id)
     occasion = _occasion(key.fingerprint(plan.id), publisher)
     for entry in () if ledger is None else ledger.entries():
         if entry.key == occasion:

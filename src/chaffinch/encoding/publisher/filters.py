@@ -97,12 +97,12 @@ def encode(  # noqa: PLR0913
     tells of all of them. A plan that promises less than ``within`` is refused. ``hand_out``
     charges a filter to a ledger. ``progress`` is told the rows that are done, and of how many,
     if that is known; ``told`` what went in, which is for the publisher alone. A key makes one
-    filter for each publisher: the filter is recorded with the key, on the disk if it has a file,
-    and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads paths, folders,
-    addresses and frames of Spark on a cluster.
+    filter for each publisher, all for one plan: the filter is recorded with the key, on the disk if
+    it has a file, and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads
+    paths, folders, addresses and frames of Spark on a cluster.
     """
     if isinstance(key, CampaignKey):
-        key.refuse_second(publisher)
+        key.refuse_second(publisher, require_plan(plan).id)
     make = make_filter if engine is None else engine.make_filter
     made = make(
         source,
