@@ -326,7 +326,7 @@ def test_a_row_without_an_id_is_refused_or_skipped(
     (campaign / "daily.csv").write_text("id,views\nuser-1,1\n,1\nuser-3,1\n")
     refused = cli(*encoding(campaign, "daily"))
     assert (refused.code, "user-" in refused.err) == (2, False)
-    assert cli(*encoding(campaign, "daily"), "--missing", "skip").code == 0
+    assert cli(*encoding(campaign, "daily"), "--missing", "skip", "--anyway").code == 0
 
 
 def test_ids_are_spelled_by_the_rule_of_the_plan(
@@ -582,11 +582,36 @@ def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[...,
 
 def test_a_publisher_is_told_what_went_in(campaign: Path, cli: Callable[..., Done]) -> None:
     (campaign / "daily.csv").write_text("id,views\nuser-1,1\nuser-2,1\n")
-    done = cli(*encoding(campaign, "daily"))
+    done = cli(*encoding(campaign, "daily"), "--anyway")
     assert "2 rows read, about 2 different ids" in done.err
     assert "is this the right table?" in done.err
-    again = cli(*encoding(campaign, "daily"))
+    again = cli(*encoding(campaign, "daily"), "--anyway")
     assert (again.code, "has made no filter of 'daily' yet" in again.err) == (2, True)
+
+
+def test_a_list_of_another_size_is_refused_before_anything_is_recorded(
+    campaign: Path, cli: Callable[..., Done]
+) -> None:
+    """A wrong column burned the key for its publisher."""
+    paid = ("--ledger", campaign / "ledger.db", "--mark", campaign / "ledger.mark")
+    made = ("ledger", "create", paid[1], *paid[2:], "--role", "client")
+    assert cli(*made, "--epsilon", 2, "--delta", 1e-6).code == 0
+    words = encoding(campaign, "daily")
+    words[words.index("id")] = "views"
+    done = cli(*words, *paid)
+    assert (done.code, done.out) == (2, "")
+    assert "Got less than half of them." in done.err
+    assert "the right --column? Otherwise" in done.err
+    assert "about 3 different ids" in done.err
+    assert "different ids;" not in cli(*words, "-q", *paid).err
+    assert not (campaign / "daily.filter").exists()
+    assert not list(campaign.glob("*.record"))
+    assert len(Ledger.open(campaign / "ledger.db", mark=campaign / "ledger.mark").entries()) == 0
+    (campaign / "many.csv").write_text("\n".join(["id", *map(str, range(12_500))]) + "\n")
+    many = [campaign / "many.csv" if one == campaign / "daily.csv" else one for one in words]
+    many[many.index("views")] = "id"
+    assert "Got more than twice as many." in cli(*many, *paid).err
+    assert cli(*encoding(campaign, "daily"), *paid).code == 0
 
 
 def test_a_key_is_never_overwritten(campaign: Path, cli: Callable[..., Done]) -> None:

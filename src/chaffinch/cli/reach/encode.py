@@ -13,7 +13,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, InvalidTable, Plainly
 from chaffinch.outputs.protected import Kind
 from chaffinch.rounding import bytes_for_people
 
@@ -63,6 +63,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
     columns: _Columns = _Columns(),  # noqa: B008 - frozen
     terms: _Terms = _Terms(),  # noqa: B008 - frozen
     work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
+    anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer, or the shuffler of the plan.
@@ -88,6 +89,10 @@ def encode(  # noqa: PLR0913 - the options of a verb
         Whose ids these are: a name in the plan.
     out
         Where the filter goes, such as daily.filter.
+    anyway
+        Also if there are less than half or more than twice as many different ids as the plan
+        expects. Without it such a list is refused before anything is recorded or charged: most
+        often it is the wrong table, or the wrong column.
     """
     from chaffinch.encoding.publisher.charging import (
         finish_publishing,
@@ -123,7 +128,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
             columns=IdColumns(columns.column, columns.counts, columns.missing, columns.unfit),
             within=cf.Target(terms.max_epsilon, terms.max_delta),
             progress=tell,
-            told=lambda loaded: _say_loaded(loaded, found, output),
+            told=lambda loaded: _say_loaded(loaded, found, output, anyway=anyway),
         )
     occasion = publish(made, found, secret, target, ledger, command=spoken_command())
     charge = None if account is None else Charged(account, occasion, before=False)
@@ -156,8 +161,12 @@ def _show(
         charge.show(output)
 
 
-def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output) -> None:
-    """Tell a publisher what only it may know: what went into its filter."""
+def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output, *, anyway: bool) -> None:
+    """Tell a publisher what only it may know: what went into its filter.
+
+    A list that is most likely the wrong one is refused: there is no filter yet, so its key is as
+    good as new.
+    """
     output.say(
         f"{count_of(loaded.rows, 'row')} read, about {count_of(loaded.ids, 'different id')}; "
         f"the plan expects {loaded.expected:,}"
@@ -169,8 +178,18 @@ def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output) -> None:
             f"skipped: {count_of(loaded.missing, 'row')} without an id, "
             f"{count_of(loaded.unfit, 'row')} with an id that does not fit the rule"
         )
-    if loaded.surprising:
-        output.say("warning: is this the right table? Otherwise plan again with true sizes")
+    if not loaded.surprising:
+        return
+    if not anyway:
+        few = loaded.ids < loaded.expected
+        raise InvalidTable(
+            "one with about as many different ids as the plan expects",
+            "less than half of them" if few else "more than twice as many",
+            hint="nothing was recorded or charged, and the key can still be used. Is this the "
+            "right table, and the right --column? Otherwise plan again with true sizes, or add "
+            "--anyway",
+        )
+    output.say("warning: is this the right table? Otherwise plan again with true sizes")
 
 
 def _facts(made: Filter, target: Path) -> dict[str, Any]:
