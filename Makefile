@@ -35,7 +35,7 @@ demo: $(READY)  ## the whole pipeline on made-up people, with a page to look at
 	$(VENV)/bin/chaffinch demo
 
 flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with a page to look at
-	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again
+	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again --anyway
 
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist worksteal

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -140,7 +141,8 @@ def test_any_number_of_releases_promises_something_together(
     plan = cf.plan(survey, users=500, target=cf.Target(2, 1e-8))
     plan.save(tmp_path / "plan.json")
     (tmp_path / "people.csv").write_text("member,old\n" + "yes,no\nno,yes\n" * 250)
-    words = ("run", tmp_path / "plan.json", "--data", tmp_path / "people.csv", "--again", "-o")
+    run = ("run", tmp_path / "plan.json", "--data", tmp_path / "people.csv")
+    words = (*run, "--again", "--anyway", "-o")
     told = []
     for number in range(5):
         out = tmp_path / str(number)
@@ -152,6 +154,45 @@ def test_any_number_of_releases_promises_something_together(
     assert all(last < new for last, new in pairwise(told)), told
     assert all(epsilon <= added for epsilon, added in zip(told, most, strict=True)), told
     assert told[-1] == most[-1], "the sum of all, where composing proves nothing"
+
+
+def test_releases_that_protect_nobody_together_are_refused_before_they_are_made(
+    cli: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey = cf.Survey({"member": cf.Bit()})
+    plan = cf.plan(survey, users=USERS, target=cf.Target(4, 1e-6))
+    plan.save(folder / "weak.plan.json")
+    words = ("run", folder / "weak.plan.json", "--data", folder / "people.csv", "-o")
+    assert cli(*words, folder / "one").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("chaffinch.cli.run.tally_table", lambda *_, **__: pytest.fail("encoded"))
+        done = cli(*words, folder / "two", "--again")
+    assert (done.code, done.out) == (4, "")
+    assert re.search(r"1 release so far, and with this one a promise of \([5-8]", done.err)
+    assert "this protects nobody" in done.err
+    assert "add --anyway" in done.err
+    assert not (folder / "two").exists()
+    done = cli(*words, folder / "two", "--again", "--anyway")
+    assert done.code == 0, done.err
+    together = cf.load_release(folder / "two" / "release.json").together
+    assert together is not None
+    assert together.guarantee.epsilon > 4.6
+
+
+def test_a_refusal_tells_what_all_releases_would_promise(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    assert cli(*words, folder / "one").code == 0
+    refused = cli(*words, folder / "two")
+    assert refused.code == 4
+    found = re.search(
+        r"another one like the last they would promise \(([0-9.]+), 2e-06\)", refused.err
+    )
+    assert found is not None, refused.err
+    assert cli(*words, folder / "two", "--again").code == 0
+    together = cf.load_release(folder / "two" / "release.json").together
+    assert together is not None
+    assert float(found[1]) == pytest.approx(together.guarantee.epsilon, rel=0.01)
 
 
 @pytest.mark.long

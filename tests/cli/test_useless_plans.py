@@ -76,4 +76,7 @@ def test_a_survey_may_say_anyway(tmp_path: Path) -> None:
     assert main([*line, str(tmp_path / "one")]) == 3
     assert main([*line, str(tmp_path / "two"), "--anyway"]) == 0
     survey.write_text(text.format("anyway = true\n"))
-    assert main([*line, str(tmp_path / "three"), "--again"]) == 0
+    # It speaks for its own plan, and not for all releases of the same data together.
+    assert main([*line, str(tmp_path / "three"), "--again"]) == 4
+    (tmp_path / "people.csv").write_text("q\n" + "yes\n" * 99 + "no\n")
+    assert main([*line, str(tmp_path / "three")]) == 0

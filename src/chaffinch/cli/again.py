@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,15 @@ from chaffinch.ledger.charge import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.outputs.handing_out import Bill
 from chaffinch.outputs.waiting import waiting_folders
+from chaffinch.planning.explanation import useless_promise
 from chaffinch.release.surveys import Release, Together
+from chaffinch.rounding import promise_text
 from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
     from chaffinch.planning.plan import Plan
+    from chaffinch.privacy import Guarantee
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.fingerprint import Fingerprint
     from chaffinch.tables.read import Table
@@ -28,9 +32,9 @@ if TYPE_CHECKING:
     Seen = Mapping[str, Fingerprint]
 
 _HINT = (
-    "nothing was released. Every release of the same data tells more about the same people: "
-    "use the release that is there; add --again to make another one, which will say what all of "
-    "them promise together; or let a budget pay (--ledger)"
+    "nothing was released. Every release of the same data tells more about the same people: {} "
+    "they would promise {} together. Use the release that is there; add --again to make another "
+    "one, which will say so; or let a budget pay (--ledger)"
 )
 
 
@@ -44,15 +48,19 @@ class RunData:
     folder: Path
     """Where the results go; a release that is there is of the same people."""
     again: bool
+    anyway: bool
+    """Whether all releases may be made that protect nobody together."""
     paid: bool
     """Whether a ledger pays, which then decides how often."""
 
     @classmethod
-    def of(cls, file_digest: str, folder: Path, *, again: bool, paid: bool) -> RunData:
+    def of(
+        cls, file_digest: str, folder: Path, *, again: bool, anyway: bool, paid: bool
+    ) -> RunData:
         """Return the data in a file; those in a pipe have no name before they are read."""
         runs = Runs()
         names = (runs.name_of("file", file_digest.encode()),) if file_digest else ()
-        return cls(runs, names, folder, again, paid)
+        return cls(runs, names, folder, again, anyway, paid)
 
     def watch(self, table: Table, places: Mapping[str, AnswerColumns]) -> tuple[Table, Seen]:
         """Return the same table and what knows its rows and answers once they are read."""
@@ -73,7 +81,7 @@ class RunData:
             return
         before = self._releases()
         if any(one.rounds == 1 for one in before):
-            raise _repeated(before)
+            raise _repeated(before, None)
 
     def check(
         self,
@@ -81,7 +89,10 @@ class RunData:
         round: int | None,  # noqa: A002
         unit: Unit,
     ) -> tuple[RunRelease, ...]:
-        """Return the releases of the same data so far; refuse another one that nobody allowed."""
+        """Return the releases of the same data so far; refuse another one that nobody allowed.
+
+        Nobody allows one with which all of them protect nobody, unless it is wanted anyway.
+        """
         before = self._releases()
         if plan.rounds > 1 and self.runs.units_of(plan.id) - {unit}:
             raise InvalidInput(
@@ -101,8 +112,12 @@ class RunData:
                 "(--ledger)",
             )
         new = _exposed(plan, round, unit)
-        if not (self.again or all(new.is_covered_by(one) for one in before)):
-            raise _repeated(before)
+        if all(new.is_covered_by(one) for one in before):
+            return before
+        if not self.again:
+            raise _repeated(before, new)
+        if not self.anyway:
+            _refuse_useless(before, new)
         return before
 
     def is_released(self, plan: Plan, round: int | None, unit: Unit) -> bool:  # noqa: A002
@@ -138,7 +153,7 @@ class RunData:
             return release
         # Of people nothing is known together where one release promised no more than rows.
         unit: Unit = "row" if any(one.unit == "row" for one in (*before, new)) else "person"
-        together = Together(len(before) + 1, promise_together((*before, new)), unit)
+        together = Together(len(before) + 1, _together((*before, new)), unit)
         return replace(release, together=together)
 
     def bill(
@@ -184,9 +199,36 @@ class RunData:
         return charge
 
 
-def _repeated(before: Sequence[RunRelease]) -> DataRepeated:
+def _shown(promise: Guarantee) -> str:
+    return f"({promise_text(promise.epsilon, 3)}, {promise_text(promise.delta, 2)})"
+
+
+@lru_cache(maxsize=4)
+def _together(releases: tuple[RunRelease, ...]) -> Guarantee:
+    """Return what releases promise together, which takes a second where they ask much."""
+    return promise_together(releases)
+
+
+def _repeated(before: tuple[RunRelease, ...], new: RunRelease | None) -> DataRepeated:
+    """Return what refuses another release; before there is a plan, nobody knows which one."""
     made = count_of(len(before), "release")
-    return DataRepeated(f"data, or a folder, with {made} so far", hint=_HINT)
+    which = "with another one like the last" if new is None else "with this one"
+    total = _shown(_together((*before, before[-1] if new is None else new)))
+    return DataRepeated(f"data, or a folder, with {made} so far", hint=_HINT.format(which, total))
+
+
+def _refuse_useless(before: tuple[RunRelease, ...], new: RunRelease) -> None:
+    """Refuse a release with which all of the same data would protect nobody."""
+    found = _together((*before, new))
+    useless = useless_promise(found.epsilon, found.delta)
+    if useless:
+        made = count_of(len(before), "release")
+        raise DataRepeated(
+            f"{made} so far, and with this one a promise of {_shown(found)}: "
+            f"{useless[0].removesuffix('.')}",
+            hint="nothing was released; use a release that is there, or add --anyway to make "
+            "another one still",
+        )
 
 
 def _exposed(plan: Plan, round: int | None, unit: Unit) -> RunRelease:  # noqa: A002

@@ -86,6 +86,7 @@ def run(  # noqa: PLR0913 - one for each option
         stopped, as it is, also if its table or its options were others; of public groups all.
     anyway
         Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
+        With --again also if all releases together protect nobody.
     again
         Also if the same data, or the folder, has a release already. Every release tells more
         about the same people; this one will say what all of them promise together.
@@ -240,7 +241,7 @@ def _read_table(asked: Collection, out: Path, how: _Options) -> _CheckedTable:
 
     state = _TableState.of(how.data)
     paid = how.released.account is not None
-    people = RunData.of(state.digest, out, again=how.again, paid=paid)
+    people = RunData.of(state.digest, out, again=how.again, anyway=how.anyway, paid=paid)
     named = asked.columns(how.where)
     whose = asked.whose(how.where)
     table = asked.settle(how.where.open(how.data, how.output, asked.table), named, how.output)
