@@ -150,8 +150,10 @@ def test_status_says_which_service_does_not_answer(tmp_path: Path) -> None:
         said = command("status", "--config", config).stdout
         assert f"The collector does not answer at {collector}." in said
         assert "The shuffler does not answer" not in said
-    found = json.loads(command("status", "--config", config, "--json").stdout)
+    done = command("status", "--config", config, "--json")
+    found = json.loads(done.stdout)
     assert found["silent"] == {"collector": collector, "shuffler": shuffler}
+    assert (done.returncode, found["adds_up"], found["ready"]) == (1, True, False)
 
 
 def test_the_address_of_a_release_can_be_copied(collection: Collection, tmp_path: Path) -> None:
@@ -186,6 +188,8 @@ def test_a_batch_that_nobody_pays_for_is_a_problem(collection: Collection, tmp_p
     (said,) = found.complaints
     assert "has waited for less than an hour: it is not paid for. " in said
     assert "The total of all charges must be at most epsilon 0.001" in said
+    done = command("status", "--config", tmp_path / "analyzer.toml", "--json")
+    assert (done.returncode, json.loads(done.stdout)["ready"]) == (1, False)
 
 
 @pytest.mark.usefixtures("collection")

@@ -93,7 +93,8 @@ def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str
         assert "analyzer has shown no keys here" in collector.get("/readyz")
         assert "chaffinch_counts_total" in shuffler.get("/metrics")
         capfd.readouterr()
-        assert main(["status", "--config", str(config)]) == 0  # beside the service that runs
+        # Beside the service that runs, and waits for keys.
+        assert main(["status", "--config", str(config)]) == 1
         shown = capfd.readouterr().out
         assert "adds up" in shown
         assert "DOES NOT" not in shown
@@ -116,7 +117,7 @@ def test_the_status_says_what_the_states_of_a_batch_mean(
         change.acknowledge("b" * 64, b"receipt")
         change.acknowledge("c" * 64, b"receipt")
         change.mark_purged("c" * 64)
-    assert main(["status", "--config", str(hop / "hop.toml")]) == 0
+    assert main(["status", "--config", str(hop / "hop.toml")]) == 1, "nobody has shown keys"
     lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
     assert "batches sealed made, and not at the next party yet 1" in lines
     assert "batches acknowledged at the next party, by its receipt 1" in lines
@@ -154,19 +155,19 @@ def test_a_hop_with_the_keys_of_the_analyzer_is_refused(site: Site, role: str) -
 
 def test_an_operator_sees_why_nothing_leaves(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     config = site.folder / "hop1" / "hop.toml"
-    assert main(["status", "--config", str(config)]) == 0
+    assert main(["status", "--config", str(config)]) == 1, "nobody has shown keys"
     shown = " ".join(capfd.readouterr().out.split())
     assert f"0 reports in the pool. A batch leaves at a tick, with {site.plan.reports:,}" in shown
     assert "had not given out" not in shown
     path = config.parent / "data" / "state.sqlite"
     with closing(State.open(path)) as state, state.changing() as change:
         change.count(site.plan.id, {"durable": 3, "not_given_out": 2, "malformed": 1})
-    assert main(["status", "--config", str(config)]) == 0
+    assert main(["status", "--config", str(config)]) == 1
     shown = " ".join(capfd.readouterr().out.split())
     assert "rejected adds up 3 undecryptable 0 malformed 1 destroyed_key 0 not_given_out 2" in shown
     assert "2 reports rejected for keys that this hop had not given out." in shown
     config.write_text(SETTINGS.replace("free_bytes = 1", "free_bytes = 1000000000000000"))
-    assert main(["status", "--config", str(config)]) == 0
+    assert main(["status", "--config", str(config)]) == 1
     assert "too little room on the disk" in capfd.readouterr().out
 
 
@@ -176,7 +177,8 @@ def test_counts_that_do_not_add_up_end_with_code_1(
     from chaffinch.shuffling.state import State
 
     config = site.folder / "hop1" / "hop.toml"
-    assert main(["status", "--config", str(config), "--json"]) == 0  # it has never run
+    assert main(["status", "--config", str(config), "--json"]) == 1  # it has never run
+    assert json.loads(capfd.readouterr().out)["adds_up"] is True
     state = State.open(site.folder / "hop1" / "data" / "state.sqlite")
     with state.changing() as change:
         change.count(site.plan.id, {"durable": 1})

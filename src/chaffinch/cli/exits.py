@@ -211,7 +211,8 @@ OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, _STORAGE, _UNEXPECTED, _INTERRUPTED, _PIP
 
 _MEANINGS = {
     OK: "all went well",
-    ASTRAY: "what a service has taken does not add up; only `status` ends so",
+    ASTRAY: "what a service has taken does not add up, it does not answer, or it has a problem; "
+    "only `status` ends so",
     _USAGE: "the command, a file or a table is not as it must be",
     _NO_PLAN: "nothing meets what was asked for",
     REFUSED: "refused, because the guarantee or the budget would not hold",

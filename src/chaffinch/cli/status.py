@@ -28,7 +28,8 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
     rejected + waiting + damaged, and opened = pooled + batched + expired; what was rejected is
     shown by reason. In an analyzer: items = counted + dummies + replayed + rejected. Ends with code
-    1 if that does not add up, or if the data is not there.
+    1, and `"ready": false` in JSON, if that does not add up, if the data is not there, if a service
+    does not answer, or if there is any problem.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     """
     found = _look(paths.require_name(config))
     if output.json:
-        output.document(found.document())
+        output.document(found.document() | {"ready": found.is_well})
     else:
         for plan in found.plans:
             _show_plan(plan, output)
@@ -49,7 +50,7 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
             output.words(f"Problem: {problem.removesuffix('.')}.")
         for name, value in found.gauges.items():
             output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
-    return exits.OK if found.adds_up else exits.ASTRAY
+    return exits.OK if found.is_well else exits.ASTRAY
 
 
 def _look(config: Path) -> Status:
@@ -68,6 +69,10 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     """Print the laws of a plan as a table: the whole, then its parts."""
     output.words(f"{plan.title or 'Plan'} ({plan.plan_id[:16]})")
     output.words("")
+    if not plan.has_data:
+        output.words("Nothing could be counted: the data of these keys is not there.")
+        output.words("")
+        return
     rows = []
     for law, holds in plan.verdicts.items():
         rows.append(

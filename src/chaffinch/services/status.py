@@ -130,6 +130,15 @@ class Status:
         """Return whether the conservation laws hold for every plan, over the data of these keys."""
         return all(plan.adds_up for plan in self.plans)
 
+    @property
+    def is_well(self) -> bool:
+        """Return whether an operator has nothing to see to.
+
+        That is more than to be ready: a service may take what comes although something it has taken
+        cannot get on.
+        """
+        return self.adds_up and not self.complaints and not self.silent
+
     def document(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
         return {
