@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 
@@ -160,9 +161,12 @@ def test_steps_of_equal_shares_are_taken_where_lines_lie_too_far_apart() -> None
     """P ≤ e^(ε/2)·(e^(ε/2)·Q + δ) + δ: far less between the nodes of a steep profile."""
     one = privacy.FlippedBits(users=1_000, flip_probability="0.1")
     two = privacy.Grouped(one, 2)
-    half = np.array([1.19])
+    # At each of two places, whatever is asked beside it.
+    half = np.array([1.17, 1.19])
     shares = one.profile(half)[1] * (1 + np.exp(half))
-    assert one_crowd_delta(1_000, 0.1, 2, 2.38) <= shares < 1e-17
+    truths = [one_crowd_delta(1_000, 0.1, 2, 2 * float(each)) for each in half]
+    assert (truths <= shares).all()
+    assert (shares < 1e-17).all()
     assert two.profile(2 * half)[1] == pytest.approx(shares, rel=1e-9, abs=0.0)
 
 
@@ -243,6 +247,44 @@ def test_lines_that_lie_a_little_too_low_are_noticed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(groups, "_power_lines", lowered)
     assert privacy.Grouped(mechanism, 2).delta(0.4).upper < truth
+
+
+@pytest.mark.parametrize(
+    ("local", "records"), [(0.1265, 1000), (0.1325, 1000), (0.125, 1000), (3.0, 30), (3.0, 1)]
+)
+def test_slopes_of_many_records_are_no_flatter_than_their_product(
+    local: float, records: int
+) -> None:
+    """A sum of a thousand logarithms is off by much more than a thousand roundoffs of one."""
+    profile = np.array([0.0, local]), np.array([math.tanh(local / 2), 0.0])
+    slopes, heights = groups._chained_lines(profile, local, records)  # noqa: SLF001 - what the proof rests on
+    # Without any delta a record multiplies every chance by e^local, and all of them by this.
+    product = (records * Decimal(local)).exp()
+    assert heights[-1] == 0.0
+    assert product <= Decimal(float(slopes[-1])) <= product * (1 + Decimal("1e-9"))
+    # From the line that always holds on, each steeper than the one before.
+    assert (slopes[0], heights[0]) == (0.0, 1.0)
+    assert (np.diff(slopes) > 0).all()
+
+
+@pytest.mark.parametrize(("last", "records"), [(0.1, 1000), (0.07, 500), (1.3, 2)])
+def test_heights_of_many_records_are_no_lower_than_their_sum(last: float, records: int) -> None:
+    """Behind its last node a profile is flat, and what is left there is lost with every record."""
+    left = 1e-50
+    profile = np.array([0.0, last]), np.array([math.tanh(last / 2), left])
+    slopes, heights = groups._chained_lines(profile, math.inf, records)  # noqa: SLF001 - what the proof rests on
+    once, all_of_them = Decimal(last).exp(), (records * Decimal(last)).exp()
+    # c + s·c + … for c = 1e-50 and s = e^last: the steepest line of all.
+    exact = Decimal(left) * (all_of_them - 1) / (once - 1)
+    assert all_of_them <= Decimal(float(slopes[-1])) <= all_of_them * (1 + Decimal("1e-9"))
+    assert exact <= Decimal(float(heights[-1])) <= exact * (1 + Decimal("1e-9"))
+
+
+def test_a_single_record_is_the_mechanism_itself() -> None:
+    one = privacy.FlippedBits(users=30, flip_probability="0.1")
+    alone = privacy.Grouped(one, 1)
+    for epsilon in (0.0, 0.5, 1.0):
+        assert alone.delta(epsilon).upper == pytest.approx(one.delta(epsilon).upper, rel=1e-8)
 
 
 @pytest.mark.parametrize("each", [0, groups.MOST_RECORDS + 1, 1.5])

@@ -178,8 +178,9 @@ def _chained_lines(
         # A line of T put upon c′ + s′·α is a line again: c + s·c′ + s·s′·α.
         height = (heights[line] + slopes[line] * height) * (1 + _ROUNDOFF)
         growth = growth + logarithms[line]
+        # A roundoff of the sum so far comes with every step, and one of an exponential.
+        growth = growth + _ROUNDOFF * (1.0 + np.abs(growth))
         levels = np.minimum(heights[line] + slopes[line] * levels, 1.0)
-    growth = growth + records * _ROUNDOFF * (2.0 + logarithms[0])
     kept = growth <= _STEEPEST
     order = np.argsort(growth[kept], kind="stable")
     # Before all others the line that always holds: a power of 1, whatever the level.
