@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from chaffinch.cli import main
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.media_types import REPORTS
@@ -169,6 +170,26 @@ def test_an_operator_sees_why_nothing_leaves(site: Site, capfd: pytest.CaptureFi
     config.write_text(SETTINGS.replace("free_bytes = 1", "free_bytes = 1000000000000000"))
     assert main(["status", "--config", str(config)]) == 1
     assert "too little room on the disk" in capfd.readouterr().out
+
+
+def test_what_arrived_just_now_is_in_an_unopened_segment(
+    site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["status", "--config", str(site.folder / "hop1" / "hop.toml")]
+    main(words)
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "Unopened segments: 0." in shown
+    assert "arrived just now" not in shown
+    inbox = site.folder / "hop1" / "data" / "inbox"
+    inbox.mkdir(parents=True)
+    writer = SegmentWriter(inbox)
+    for expected in (1, 2):
+        writer.append([Upload(site.plan.id, 1, site.reports(5))])
+        main(words)
+        shown = " ".join(capfd.readouterr().out.split())
+        assert f"Unopened segments: {expected}." in shown
+        assert "What arrived just now is in segments that are not opened yet" in shown
+        writer.seal()
 
 
 def test_counts_that_do_not_add_up_end_with_code_1(

@@ -27,9 +27,10 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
 
     Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
     rejected + waiting + damaged, and opened = pooled + batched + expired; what was rejected is
-    shown by reason. In an analyzer: items = counted + dummies + replayed + rejected. Ends with code
-    1, and `"ready": false` in JSON, if that does not add up, if the data is not there, if a service
-    does not answer, or if there is any problem.
+    shown by reason. What arrived just now is not counted before the shuffler has opened it: until
+    then it is in an unopened segment. In an analyzer: items = counted + dummies + replayed +
+    rejected. Ends with code 1, and `"ready": false` in JSON, if that does not add up, if the data
+    is not there, if a service does not answer, or if there is any problem.
 
     Parameters
     ----------
@@ -50,6 +51,11 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
             output.words(f"Problem: {problem.removesuffix('.')}.")
         for name, value in found.gauges.items():
             output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
+        if found.gauges.get("unopened_segments"):
+            output.words(
+                "What arrived just now is in segments that are not opened yet, and is not counted "
+                "above; a shuffler that runs opens them within seconds."
+            )
     return exits.OK if found.is_well else exits.ASTRAY
 
 

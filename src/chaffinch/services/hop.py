@@ -49,7 +49,7 @@ from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.working import working
 from chaffinch.shuffling.filter_inbox import has_come
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.inbox import sealed_segments
+from chaffinch.shuffling.inbox import unopened_segments
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
 from chaffinch.storage.damaged import put_aside_in
@@ -347,7 +347,7 @@ def _room(settings: HopSettings) -> tuple[dict[str, float], tuple[str, ...]]:
     free, problems = place.room(settings.collector.limits.inbox.free_bytes)
     inbox, received = place.data / INBOX, place.data / RECEIVED
     gauges = {
-        "unopened_segments": float(len(sealed_segments(inbox)) if inbox.exists() else 0),
+        "unopened_segments": float(unopened_segments(inbox)),
         "received_batches": float(sum(1 for _ in received.glob("*.batch"))),
         "disk_free_bytes": free,
     }

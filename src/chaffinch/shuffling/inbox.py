@@ -210,6 +210,11 @@ def sealed_segments(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{_SEALED}"))
 
 
+def unopened_segments(folder: Path) -> int:
+    """Return how many segments nobody has opened; one that is still written to is one of them."""
+    return sum(1 for path in folder.glob("*") if path.suffix in (_OPEN, _SEALED))
+
+
 def read_segment(path: Path) -> list[Upload]:
     """Return the uploads of a sealed segment; StorageFault if it is not whole."""
     content = _read(path)
