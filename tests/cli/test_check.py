@@ -204,6 +204,22 @@ def test_too_few_rows_are_told_before_planning(
     assert "Got 1,999" in done.err
 
 
+@pytest.mark.parametrize("verb", ["check", "run"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_many_more_rows_than_users_are_told(
+    cli: Callable[..., Done], folder: Path, verb: str, times: int
+) -> None:
+    head, *rows = (folder / "people.csv").read_text().splitlines()
+    rows = rows * times if times > 1 else [*rows, *rows[1:]]
+    (folder / "many.csv").write_text("\n".join([head, *rows]) + "\n")
+    words = [verb, folder / "survey.toml", "--data", folder / "many.csv"]
+    done = cli(*words, *(["-o", folder / "out"] if verb == "run" else []))
+    assert done.code == 0, done.err
+    said = "a larger `users` gives a smaller error"
+    assert (said in done.err) is (times == 2)
+    assert said not in done.out
+
+
 def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) -> None:
     text = (folder / "people.csv").read_text().replace(",", ";").replace("member", "Mitglied,ja", 1)
     (folder / "people.csv").write_text(text.replace("age", "Größe", 1), encoding="cp1252")

@@ -36,6 +36,8 @@ PLAN = "survey.plan.json"
 _NOTE = ".chaffinch-survey.json"
 """Beside a plan that was made for a survey: which survey, so that the same one has it again."""
 _LONGEST_NOTE = 1 << 10
+_MANY = 2
+"""With so many times the rows that are needed, another plan is worth a thought."""
 _LIKE_PEOPLE = re.compile(
     r"(user|person|people|customer|client|member|patient|visitor|device|account|subject)"
     r"[ _-]?(id|no|number|key)|e-?mail|uuid|guid|id",
@@ -252,14 +254,14 @@ class Collection(ABC):
 
         if whose.person is not None:
             found = self.draw(table, columns, whose, output, stand_ins)
-            self._check_crowd(found.people * found.contributions)
+            self._check_crowd(found.people * found.contributions, output)
             return found.table
         places = self.places(replace(table, stand_ins=stand_ins), columns)
         if table.rows is not None:
             self._check_crowd(table.rows)
         with output.counting("checking", "rows") as tell:
             rows = check_answers(table, places, progress=tell)
-        self._check_crowd(rows)
+        self._check_crowd(rows, output)
         return replace(table, rows=rows)
 
     def draw(
@@ -280,9 +282,17 @@ class Collection(ABC):
         output.say(found.words)
         return found
 
-    def _check_crowd(self, rows: int) -> None:
+    def _check_crowd(self, rows: int, output: Output | None = None) -> None:
+        """Refuse too few rows; say where there are far more than were counted on."""
         if rows < self.reports:
             raise BatchTooSmall(have=rows, need=self.reports)
+        # All public groups together say nothing of how large each of them is.
+        whole = self.group is None or self.group.value is not None
+        if output is not None and whole and rows >= _MANY * self.reports:
+            output.say(
+                "hint: there are at least twice as many rows as `users` counts on; if about how "
+                "many there are may be public, a larger `users` gives a smaller error"
+            )
 
     @abstractmethod
     def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
