@@ -222,6 +222,7 @@ _RELEASED_AGAIN = replace(
     together=Together(2, survey_releases.release().guarantee),
     one_party=True,
     rows_were_drawn=True,
+    trust="It holds as long as A does not work together with B.",
     group=("airport", "EWR"),
     contributions=2,
     unit="row",

@@ -154,6 +154,14 @@ def test_who_holds_the_table_is_told_apart_from_who_only_counts() -> None:
         assert words not in together
 
 
+def test_the_parties_of_a_plan_are_named_where_they_are_counted_on() -> None:
+    held = "It holds as long as Town does not work together with Office."
+    named = replace(releases.release(), trust=held)
+    assert f"It counts on 5,000 honest users. {held} If they work together, " in named.page()
+    assert "does not collude with the analyzer" not in named.page()
+    assert held not in replace(named, one_party=True).page(), "then nobody is counted on"
+
+
 def test_numbers_show_mean_sum_and_brackets(html: str) -> None:
     cells = read(html).inside("td")
     for cell in ("14.562", "14.362 to 14.763", "72,810", "0.0 to 6.0", "6.0 to 15.0"):

@@ -256,6 +256,7 @@ class ReleaseModel(Strict):
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     one_party: Annotated[bool, Field(strict=True)] = False
+    trust: _Text = ""
     rows_were_drawn: Annotated[bool, Field(strict=True)] = False
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
@@ -273,6 +274,7 @@ class ReleaseModel(Strict):
             answers=tuple(one.build() for one in self.questions),
             together=None if self.together is None else self.together.build(),
             one_party=self.one_party,
+            trust=self.trust,
             rows_were_drawn=self.rows_were_drawn,
             contributions=self.contributions or 1,
             unit=self.unit or "report",

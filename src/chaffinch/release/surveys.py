@@ -194,6 +194,8 @@ class Release(Publication):
     """How many reports each person sent."""
     unit: Unit = "report"
     """What is protected: a report, a person, or a row of a table of which one may have several."""
+    trust: str = ""
+    """What is counted on of the parties that the plan names, as a sentence."""
     rows_were_drawn: bool = False
     """Whether a person's reports are rows drawn from all that the person has in a table."""
     group: tuple[str, str] | None = None
@@ -213,6 +215,7 @@ class Release(Publication):
             version=chaffinch.__version__,
             answers=tuple(answers),
             contributions=plan.contributions,
+            trust=plan.trust,
             group=None if plan.group is None else (plan.group.name, str(plan.group.value)),
         )
 
@@ -257,6 +260,7 @@ class Release(Publication):
             "reports": self.reports,
             "batch": self.batch,
             "level": self.level,
+            **({"trust": self.trust} if self.trust else {}),
             **({"one_party": True} if self.one_party else {}),
             **({"rows_were_drawn": True} if self.rows_were_drawn else {}),
             "questions": [_answer_document(answer) for answer in self.answers],
@@ -457,6 +461,8 @@ def _trust_sentence(release: Release) -> str:
         if math.isinf(local)
         else f"an epsilon of {promise_text(local, 4)} is left"
     )
+    if release.trust:
+        return f"It counts on {promise.crowd_shown}. {release.trust} If they work together, {left}."
     return (
         f"It counts on {promise.crowd_shown}, and on a shuffler that does not collude "
         f"with the analyzer; if they work together, {left}."
