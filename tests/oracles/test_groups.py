@@ -267,6 +267,14 @@ def test_slopes_of_many_records_are_no_flatter_than_their_product(
     assert (np.diff(slopes) > 0).all()
 
 
+def test_the_slope_of_a_single_record_is_no_flatter_than_its_exponential() -> None:
+    """Near 0, where a roundoff of the logarithm is less than one of the slope."""
+    for local in np.linspace(0.001, 0.3, 100).tolist():
+        profile = np.array([0.0, local]), np.array([math.tanh(local / 2), 0.0])
+        slopes = groups._chained_lines(profile, local, 1)[0]  # noqa: SLF001 - what the proof rests on
+        assert Decimal(local).exp() <= Decimal(float(slopes[-1]))
+
+
 @pytest.mark.parametrize(("last", "records"), [(0.1, 1000), (0.07, 500), (1.3, 2)])
 def test_heights_of_many_records_are_no_lower_than_their_sum(last: float, records: int) -> None:
     """Behind its last node a profile is flat, and what is left there is lost with every record."""
