@@ -295,10 +295,13 @@ class BatchTooSmall(ChaffinchError):
 
     code = "batch-too-small"
 
-    def __init__(self, *, have: int, need: int) -> None:
+    def __init__(self, *, have: int, need: int, counted: str = "") -> None:
+        """Of a table, ``counted`` says what there is too little of: rows, or people."""
+        of = f"must have {need:,} {counted}" if counted else f"must be of {need:,} reports"
+        wait = "is another table meant? Otherwise" if counted else "wait for more reports, or"
         super().__init__(
-            f"The batch must be of {need:,} reports or more. Got {have:,}.",
-            hint="wait for more reports, or plan anew with fewer users",
+            f"The {'table' if counted else 'batch'} {of} or more. Got {have:,}.",
+            hint=f"{wait} plan anew with fewer users",
             details={"have": have, "need": need},
         )
 

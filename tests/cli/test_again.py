@@ -38,7 +38,7 @@ def test_the_same_folder_is_not_filled_again(
         file.write("2000,yes,1\n")  # other data, of the same people
     done = cli(*words, out)
     assert (done.code, done.out) == (4, "")
-    assert "with 1 release so far" in done.err
+    assert "Got other data for a folder with 1 release so far." in done.err
     assert "--again" in done.err
     assert json.loads(cli(*words, out, "--json").out)["error"]["code"] == "data-repeated"
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
@@ -94,7 +94,7 @@ def test_the_same_answers_are_known_however_they_are_written(
     ]
     for name, *options in other_ways:
         done = cli(*words[:3], folder / str(name), "--out", folder / "two", *options)
-        assert (done.code, "with 1 release so far" in done.err) == (4, True), (name, done.err)
+        assert (done.code, "Got data with 1 release so far." in done.err) == (4, True), name
 
 
 def test_another_question_to_the_same_file_adds_up(

@@ -201,7 +201,10 @@ def test_too_few_rows_are_told_before_planning(
     words = [verb, folder / "survey.toml", "--data", folder / "few.csv"]
     done = cli(*words, *(["-o", folder / "out"] if verb == "run" else []))
     assert done.code == 4
-    assert "Got 1,999" in done.err
+    assert "The table must have 2,000 rows or more. Got 1,999." in done.err
+    assert "wait for more" not in done.err
+    done = cli(*words, "--person", "id", *(["-o", folder / "out"] if verb == "run" else []))
+    assert "The table must have 2,000 people or more. Got 1,999." in done.err
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -105,7 +105,7 @@ def test_one_public_group_by_itself(cli: Callable[..., Done], flights: Path) -> 
     assert "told apart by rows where groups are public" in apart.err
     small = cli(*words, flights / "small", "--group", "LGA")
     assert small.code == 4
-    assert "300 reports or more. Got 20" in small.err
+    assert "must have 300 rows of the group 'LGA' or more. Got 20." in small.err
     assert cli(*words, flights / "none", "--group", "BOS").code == 2
     assert not (flights / "small" / "release.json").exists()
     other = ("run", flights / "cross.toml", "--data", flights / "flights.csv", "-o")

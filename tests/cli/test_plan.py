@@ -97,6 +97,33 @@ def test_checking_a_plan(cli: Callable[..., Done], folder: Path) -> None:
     assert "→" not in shown
 
 
+def test_a_plan_in_the_place_of_a_survey_is_told_how_to_check_it(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    done = cli("plan", folder / "members.plan.json")
+    assert done.code == 2
+    assert "members.plan.json must be a survey. Got a plan" in done.err
+    assert f"chaffinch plan --check {folder / 'members.plan.json'}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "got", "hint"),
+    [
+        ("[[hops]]\n[analyzer]\n", "a list of parties", "plan --parties"),
+        ('plans = ["a.json"]\n[collector]\n', "the settings of a service", "one of the plans"),
+        ("users = 1\n", "a survey", "plan it first"),
+    ],
+)
+def test_what_stands_in_the_place_of_a_plan_is_named(
+    cli: Callable[..., Done], tmp_path: Path, text: str, got: str, hint: str
+) -> None:
+    (tmp_path / "file.toml").write_text(text)
+    done = cli("send", "--plan", tmp_path / "file.toml", "--answer", "yes", "--outbox", tmp_path)
+    assert done.code == 2
+    assert f"must be a plan. Got {got}" in done.err
+    assert hint in done.err
+
+
 def test_the_legend_tells_of_the_columns_that_are_there(
     cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,6 +242,8 @@ def test_a_key_is_private_new_and_says_whom_it_is_for(
     assert "never overwritten" in again.err
     assert json.loads(cli("reach", "key", "-o", tmp_path / "b", "--json").out)["file"]
     assert cli("reach", "key", "-o", "-").code == 2
+    quiet = cli("reach", "key", "-o", tmp_path / "c", "-q")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
 # ---------------------------------------------------------------------------------- encode

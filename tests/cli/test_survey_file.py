@@ -119,10 +119,19 @@ missing = "maybe"
         (GOOD.replace("epsilon = 1", "epsilon = 1\nerror = '1%'"), "epsilon or error"),
         (GOOD.replace("epsilon = 1", "epsilon = 1\nconfidence = '95%'"), "confidence"),
         (GOOD.replace("epsilon = 1", "epsilon = true"), "epsilon"),
-        (GOOD.replace("epsilon = 1", "epsilon = nan"), "epsilon"),
+        (GOOD.replace("epsilon = 1", "epsilon = nan"), "epsilon: must be a number"),
+        (GOOD.replace("epsilon = 1", "epsilon = 0"), "epsilon: must be above 0"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\ndelta = 2"), "delta: must be below 1"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\nhonest = 2"), "honest: must be 1 or less"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\nperson = ''"), "person: must not be empty"),
         (GOOD.replace("epsilon = 1", "epsilon = inf"), "epsilon"),
         (GOOD.replace("users = 100", "users = 1.5"), "users"),
-        (GOOD.replace("users = 100", "users = 0"), "users"),
+        (GOOD.replace("users = 100", "users = 0"), "users: must be 1 or more"),
+        (
+            GOOD.replace("bit", "number") + "low = 'a'\nhigh = 3\n",
+            "questions.a.low: must be a number",
+        ),
+        (GOOD.replace("bit", "choice") + "dates = 'year'\n", "dates: must be 'month', 'weekday'"),
         (GOOD + "values = ['a']\n", "questions.a.values"),
         (GOOD + "[table]\nseperator = 'tab'\n", "table.seperator: is not known here; did you mean"),
         (GOOD + "[table]\nline_breaks = 1\n", "table.line_breaks: "),
@@ -130,7 +139,7 @@ missing = "maybe"
         ("table = 3\n" + GOOD, "table: "),
         ("users = 100\nepsilon = 1\nquestions = {}\n", "questions"),
         ("users = 100\nepsilon = 1\nquestions = 3\n", "questions"),
-        ("users = 100\nepsilon = 1\n[questions]\na = 3\n", "questions.a"),
+        ("users = 100\nepsilon = 1\n[questions]\na = 3\n", "questions.a: must be a table"),
         ("users = 1\nusers = 2\n", "line 2"),
         (GOOD + "[questions.a]\n", "(at line 5"),
     ],
@@ -139,6 +148,7 @@ def test_a_fault_names_its_place(text: str, part: str) -> None:
     with pytest.raises(InvalidFile) as caught:
         survey_from(text)
     assert part in str(caught.value)
+    assert "Input" not in str(caught.value)
 
 
 def test_values_may_be_in_a_file(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_line_breaks_are_read_if_they_were_said() -> None:
     }
     with pytest.raises(InvalidTable, match="a quote in line 2 ") as caught:
         cells(opened(content))
-    assert "line_breaks = true" in caught.value.hint
+    assert "--line-breaks, or line_breaks = true" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class RunData:
             return
         before = self._releases()
         if any(one.rounds == 1 for one in before):
-            raise _repeated(before, None)
+            raise self._repeated(before, None)
 
     def check(
         self,
@@ -115,7 +115,7 @@ class RunData:
         if all(new.is_covered_by(one) for one in before):
             return before
         if not self.again:
-            raise _repeated(before, new)
+            raise self._repeated(before, new)
         if not self.anyway:
             _refuse_useless(before, new)
         return before
@@ -131,6 +131,15 @@ class RunData:
 
     def _releases(self) -> tuple[RunRelease, ...]:
         return self.runs.of_same_data([*self.names, *self._standing()])
+
+    def _repeated(self, before: tuple[RunRelease, ...], new: RunRelease | None) -> DataRepeated:
+        """Return what refuses another release; before there is a plan, nobody knows which one."""
+        made = count_of(len(before), "release")
+        which = "with another one like the last" if new is None else "with this one"
+        total = _shown(_together((*before, before[-1] if new is None else new)))
+        known = self.names and self.runs.of_same_data(self.names)
+        got = "data" if known else "other data for a folder"
+        return DataRepeated(f"{got} with {made} so far", hint=_HINT.format(which, total))
 
     def _standing(self) -> list[str]:
         """Return what the data of the release in the folder are called, if there is one now."""
@@ -207,14 +216,6 @@ def _shown(promise: Guarantee) -> str:
 def _together(releases: tuple[RunRelease, ...]) -> Guarantee:
     """Return what releases promise together, which takes a second where they ask much."""
     return promise_together(releases)
-
-
-def _repeated(before: tuple[RunRelease, ...], new: RunRelease | None) -> DataRepeated:
-    """Return what refuses another release; before there is a plan, nobody knows which one."""
-    made = count_of(len(before), "release")
-    which = "with another one like the last" if new is None else "with this one"
-    total = _shown(_together((*before, before[-1] if new is None else new)))
-    return DataRepeated(f"data, or a folder, with {made} so far", hint=_HINT.format(which, total))
 
 
 def _refuse_useless(before: tuple[RunRelease, ...], new: RunRelease) -> None:

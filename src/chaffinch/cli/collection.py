@@ -254,7 +254,7 @@ class Collection(ABC):
 
         if whose.person is not None:
             found = self.draw(table, columns, whose, output, stand_ins)
-            self._check_crowd(found.people * found.contributions, output)
+            self._check_crowd(found.people, output, of_people=found.contributions)
             return found.table
         places = self.places(replace(table, stand_ins=stand_ins), columns)
         if table.rows is not None:
@@ -282,16 +282,20 @@ class Collection(ABC):
         output.say(found.words)
         return found
 
-    def _check_crowd(self, rows: int, output: Output | None = None) -> None:
-        """Refuse too few rows; say where there are far more than were counted on."""
-        if rows < self.reports:
-            raise BatchTooSmall(have=rows, need=self.reports)
+    def _check_crowd(self, have: int, output: Output | None = None, *, of_people: int = 0) -> None:
+        """Refuse too few rows, or people with so many each; say where there are far more."""
+        need = math.ceil(self.reports / max(of_people, 1))
+        counted = "people" if of_people else "rows"
+        if have < need:
+            chosen = None if self.group is None else self.group.value
+            group = "" if chosen is None else f" of the group {chosen!r}"
+            raise BatchTooSmall(have=have, need=need, counted=f"{counted}{group}")
         # All public groups together say nothing of how large each of them is.
         whole = self.group is None or self.group.value is not None
-        if output is not None and whole and rows >= _MANY * self.reports:
+        if output is not None and whole and have >= _MANY * need:
             output.say(
-                "hint: there are at least twice as many rows as `users` counts on; if about how "
-                "many there are may be public, a larger `users` gives a smaller error"
+                f"hint: there are at least twice as many {counted} as `users` counts on; if about "
+                "how many there are may be public, a larger `users` gives a smaller error"
             )
 
     @abstractmethod

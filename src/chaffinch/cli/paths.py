@@ -26,6 +26,7 @@ from chaffinch.errors import (
 from chaffinch.outputs.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.file_lists import fitting, is_pattern
+from chaffinch.storage.files import read_small
 from chaffinch.storage.leftovers import remove_leftovers, staging_folder
 from chaffinch.storage.places import is_address
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from chaffinch.planning.survey_file import SurveyFile
 
 
+_LARGEST = 1 << 20
+"""Bytes of a file that is looked into to say what it is."""
 STREAM = "<->"
 """Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
 
@@ -288,18 +291,29 @@ def _read_plan(path: Path | None) -> Plan:
 
 @contextmanager
 def _plan_it_first(path: Path) -> Iterator[None]:
-    """Say of a survey in the place of a plan what makes a plan of it."""
+    """Say of a survey in the place of a plan what makes one of it; name other files there."""
     try:
         yield
     except InvalidFile:
         if path.suffix != ".toml":
             raise
-        raise InvalidFile(
-            f"file {path.name}",
-            "a plan",
-            ["a survey"],
-            hint=f"plan it first: `{shlex.join(['chaffinch', 'plan', str(path)])}`",
-        ) from None
+        got, hint = _kind_of_toml(path)
+        raise InvalidFile(f"file {path.name}", "a plan", [got], hint=hint) from None
+
+
+def _kind_of_toml(path: Path) -> tuple[str, str]:
+    """Return what a file in the place of a plan is, by the names in it, and what to do with it."""
+    import tomllib
+
+    names: set[str] = set()
+    with suppress(ChaffinchError, ValueError, RecursionError):
+        names |= set(tomllib.loads(read_small(path, most=_LARGEST, must_be="a plan").decode()))
+    if "hops" in names:
+        hint = "`chaffinch plan --parties` takes it, and writes a plan that names them"
+        return "a list of parties", hint
+    if "plans" in names:
+        return "the settings of a service", "name one of the plans that stand in it"
+    return "a survey", f"plan it first: `{shlex.join(['chaffinch', 'plan', str(path)])}`"
 
 
 def open_reach_plan(path: Path) -> ReachPlan:
@@ -358,7 +372,14 @@ def open_survey(path: Path) -> SurveyFile:
     from chaffinch.planning.survey_file import load_survey, survey_from
 
     if not is_pipe(path):
-        return load_survey(require_file(path))
+        try:
+            return load_survey(require_file(path))
+        except InvalidFile as fault:
+            if kind_of(path) is not Kind.PLAN:
+                raise
+            check = shlex.join(["chaffinch", "plan", "--check", str(path)])
+            hint = f"`{check}` verifies it; `run` and `check` take it as it is"
+            raise InvalidFile(f"file {path.name}", "a survey", ["a plan"], hint=hint) from fault
     input_source(STREAM, "survey")
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 

@@ -25,7 +25,7 @@ from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.storage.files import read_small
 from chaffinch.tables.settings import Settings
-from chaffinch.wire.documents import SAYINGS, Strict, guess_of
+from chaffinch.wire.documents import Strict, guess_of, saying_of
 
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"
@@ -374,7 +374,7 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
 
 
 _SAYINGS = {
-    **SAYINGS,
+    "string_pattern_mismatch": "must be a number",
     "union_tag_not_found": "needs a kind: bit, choice, number or flags",
     "union_tag_invalid": "kind must be bit, choice, number or flags",
 }
@@ -390,23 +390,33 @@ def _told(
     """Return every fault as "place: what is wrong", with a guess for a misspelled key."""
     told: dict[str, str] = {}
     for one in fault.errors(include_url=False, include_input=True):
-        steps = [str(step) for step in one["loc"] if isinstance(step, int) or _is_key(step, model)]
+        known = one["type"] != "extra_forbidden"
+        steps = [str(step) for step in one["loc"] if _is_key(step, branches=known)]
         steps = [step for step in steps if step != tag]
         path = ".".join([*([place] if place else []), *steps]) or "file"
-        words = _SAYINGS.get(one["type"], one["msg"])
+        words = _SAYINGS.get(one["type"]) or saying_of(one) or one["msg"]
+        if isinstance(one["input"], float) and math.isnan(one["input"]):
+            words = "must be a number"  # which the bounds of no number say of it
         guess = ""
         if one["type"] == "extra_forbidden" and model is not None:
             guess = guess_of(str(one["loc"][-1]), list(model.model_fields))
         if one["type"] == "union_tag_invalid" and isinstance(tag, str):
             guess = guess_of(tag, list(_ENTRIES))
         told.setdefault(path, f"{path}: {words}{guess}")
-    return list(told.values())
+    # Where an entry is wrong, nothing is told of the list that it stands in.
+    return [
+        words
+        for path, words in told.items()
+        if not any(other.startswith(f"{path}.") for other in told)
+    ]
 
 
-def _is_key(step: object, model: type[BaseModel] | None) -> bool:
-    """Return whether a step is a key of the file and not the name of a branch of a type."""
-    del model
-    return isinstance(step, str) and not step.startswith(("constrained-", "list[", "literal"))
+def _is_key(step: int | str, *, branches: bool) -> bool:
+    """Return whether a step is a key of the file and not, if there are any, a branch of a type."""
+    if isinstance(step, int):
+        return True
+    named = branches and step in {"float", "int", "str", "Range"}
+    return not named and not step.startswith(("constrained-", "list[", "literal"))
 
 
 def _hint(text: str) -> str:

@@ -188,7 +188,10 @@ class _CheckedLines:
 
     def _unclosed(self, lines: bytes, end: int) -> InvalidTable:
         line = self._line + lines.count(b"\n", 0, end)
-        advice = "; if cells have line breaks, say so: line_breaks = true under [table]"
+        advice = (
+            "; if cells have line breaks, say so: --line-breaks, or line_breaks = true under "
+            "[table] of a survey"
+        )
         return InvalidTable(
             "one with every quoted cell closed" + ("" if self._rows else " on its own line"),
             f"a quote in line {line} that is not",

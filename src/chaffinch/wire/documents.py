@@ -59,8 +59,16 @@ SAYINGS = {
     "too_short": "has too few entries",
     "dict_type": "must be a table",
     "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "finite_number": "must be a finite number",
+    "string_too_short": "must not be empty",
+    "literal_error": "must be {expected}",
 }
-"""Faults in the words of people, by what pydantic calls them."""
+"""Faults in the words of people, by what pydantic calls them, with what it knows of each."""
 _Document = TypeVar("_Document", bound=BaseModel)
 _Made = TypeVar("_Made")
 
@@ -163,7 +171,7 @@ def faults_of(fault: ValidationError) -> list[str]:
 
 
 def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
-    found = fault.errors(include_url=False, include_context=False, include_input=False)
+    found = fault.errors(include_url=False, include_input=False)
     return [(".".join(map(_step, one["loc"])) or "document", one) for one in found]
 
 
@@ -178,7 +186,12 @@ def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
 def _words(fault: Any) -> str:
     """Return what is wrong, without the place."""
     usual = str(fault["msg"]).removeprefix("Value error, ").replace("Input should ", "must ")
-    return SAYINGS.get(str(fault["type"]), usual)
+    return saying_of(fault) or usual
+
+
+def saying_of(fault: Any) -> str:
+    """Return what is wrong in the words of people, or nothing where there are none for it."""
+    return SAYINGS.get(str(fault["type"]), "").format(**fault.get("ctx", {}))
 
 
 def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:

@@ -40,4 +40,5 @@ def key(
         output.document({"file": str(out), "for": "publishers only, one collection"})
         return
     output.say(f"wrote {out}, readable by you only")
-    output.words(_ABOUT_KEYS)
+    if not output.quiet:
+        output.words(_ABOUT_KEYS)
