@@ -12,7 +12,7 @@ from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 
-REFUSED = "Missing answers were refused"
+REFUSED = "Missing answers would have been refused"
 COUNTED = "Missing answers are counted, and mean and sum are those of the others"
 MOVED = "were moved to the nearest bound"
 
@@ -35,11 +35,11 @@ MOVED = "were moved to the nearest bound"
         ),
         (
             cf.Number(-1.5, 2, missing="refuse"),
-            [f"{REFUSED}; numbers beyond -1.5 to 2 were refused."],
+            [f"{REFUSED}; numbers beyond -1.5 to 2 would have been refused."],
         ),
         (
             cf.Number(0, 90, missing="count"),
-            [f"{COUNTED}; numbers beyond 0 to 90 were refused."],
+            [f"{COUNTED}; numbers beyond 0 to 90 would have been refused."],
         ),
         (cf.Flags(["a", "b"], missing="none"), ["Missing answers count as none of them."]),
         (cf.Flags(["a", "b"], missing="count"), []),

@@ -302,6 +302,8 @@ _CONSERVATIVE_MEAN = (
     "case, so it is often much wider than two standard errors to each side."
 )
 
+_REFUSED = "would have been refused"
+
 _NO_MEAN = (
     "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "
     "range."
@@ -321,7 +323,8 @@ def _treatment_notes(question: Question) -> list[str]:
 
 
 def _gap_clause(counted_as: str, *, refused: bool) -> str:
-    return "Missing answers were refused" if refused else f"Missing answers count as {counted_as}"
+    # A release does not tell whether there was any.
+    return f"Missing answers {_REFUSED if refused else f'count as {counted_as}'}"
 
 
 def _label_notes(question: Bit | Choice) -> Iterator[str]:
@@ -343,8 +346,8 @@ def _number_notes(question: Number) -> Iterator[str]:
     if question.missing != COUNT:
         refused = question.missing == REFUSE
         gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
-    beyond = "moved to the nearest bound" if question.clip else "refused"
-    yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} were {beyond}."
+    beyond = "were moved to the nearest bound" if question.clip else _REFUSED
+    yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} {beyond}."
 
 
 def _flag_notes(question: Flags) -> Iterator[str]:
