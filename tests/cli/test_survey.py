@@ -72,6 +72,49 @@ def test_a_draft_that_is_not_completed_says_which_lines_are_left(
     assert "plan --example" in cli("check", draft, "--data", table).err
 
 
+def test_a_column_named_after_people_tells_them_apart(
+    cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    path = tmp_path / "visits.csv"
+    rows = [f"m{row % 150},{('phone', 'tablet')[row % 2]},{row % 150}.5" for row in range(ROWS)]
+    path.write_text("\n".join(["member,device,account", *rows]) + "\n")
+    document = json.loads(cli("survey", path, "--json").out)
+    assert document["columns"] == {"member": "id", "device": "choice", "account": "number"}
+    assert 'person = "member"   # looks like an id' in document["survey"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "kinds", "line"),
+    [
+        (["05.03.2024", "31.12.2024"], "dates", 'date_format = "%d.%m.%Y"'),
+        (["03/31/2024", "12/01/2024"], "dates", 'date_format = "%m/%d/%Y"'),
+        (["31-12-2024", "01-02-2024"], "dates", 'date_format = "%d-%m-%Y"'),
+        (
+            ["03/04/2024", "12/01/2024"],
+            "dates",
+            '# FILL IN: date_format = "%d/%m/%Y"   # or "%m/%d/%Y": both fit',
+        ),
+        (["31.12.2024,2024-12-31", "30.12.2024,2024-12-30"], "choice dates", ""),
+        (["31.12.2024,12/31/2024", "30.12.2024,12/31/2024"], "choice choice", ""),
+        (["31.31.2024", "30.12.2024"], "choice", ""),
+    ],
+)
+def test_dates_whose_year_does_not_come_first_are_dates(
+    cli: Callable[..., Done], tmp_path: Path, columns: list[str], kinds: str, line: str
+) -> None:
+    path = tmp_path / "days.csv"
+    names = ",".join(f"day{place}" for place in range(columns[0].count(",") + 1))
+    path.write_text("\n".join([names, *columns * 60]) + "\n")
+    document = json.loads(cli("survey", path, "--json").out)
+    assert " ".join(document["columns"].values()) == kinds
+    assert ("date_format" in document["survey"]) is bool(line)
+    if line:
+        assert line in document["survey"].splitlines()
+        draft = tmp_path / "draft.toml"
+        draft.write_text(completed(document["survey"]).replace("users = 300", "users = 120"))
+        assert cli("check", draft, "--data", path).code == 0
+
+
 def test_kinds_are_guessed_and_no_value_is_written(cli: Callable[..., Done], table: Path) -> None:
     done = cli("survey", table, "--json")
     assert done.code == 0, done.err

@@ -21,7 +21,7 @@ from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, Invali
 from chaffinch.parallel import Progress
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.tables.arrays import plain_array
-from chaffinch.tables.formats import NumberFormat, guess_format
+from chaffinch.tables.formats import DateFormat, NumberFormat, guess_format
 from chaffinch.tables.read import Table
 from chaffinch.tables.settings import Settings
 
@@ -30,6 +30,14 @@ _MOST_VALUES = 1000
 _FEW_VALUES = 100
 _ROWS_OF_IDS = 100
 _ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|e-?mail|phone)", re.IGNORECASE)
+_PEOPLE_NAME = re.compile(
+    r"(user|person|people|customer|client|member|patient|visitor|device|account|subject)s?",
+    re.IGNORECASE,
+)
+"""Names of columns that tell people apart, if they hold many different values."""
+_NUMERIC_DATE = re.compile(r"\s*[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}\s*")
+_DATE_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
+"""How dates are written where the year does not come first; which of them can be seen, mostly."""
 _MAIL = re.compile(r"\s*\S+@\S+\s*")
 _HEAD = """\
 # A survey drafted from the columns of a table. What each asks is a guess: look at every line.
@@ -62,7 +70,11 @@ def draft_survey(
     named = [*with_values, *([] if person is None else [person])]
     table.batches([*named, *table.columns])  # refuses a name that is no column
     cells = _first_cells(table)
-    kinds = {name: _kind_of(name, held, table.settings) for name, held in cells.items()}
+    formats = _date_formats(cells, table.settings)
+    kinds = {
+        name: "dates" if name in formats else _kind_of(name, held, table.settings)
+        for name, held in cells.items()
+    }
     facts = {}
     for name in with_values:
         form = guess_format(_texts(cells[name]), table.settings, column=name)
@@ -72,7 +84,7 @@ def draft_survey(
         _written_facts(with_values),
         _FRAME,
         _persons(kinds, person, rows_are_people=rows_are_people),
-        _settings(table.settings),
+        _settings(table.settings, next(iter(formats.values()), ())),
     ]
     questions = [_question(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)]
     return SurveyDraft("\n\n".join(part for part in (*parts, *questions) if part) + "\n", kinds)
@@ -123,7 +135,7 @@ def _kind_of(name: str, cells: list[Any], settings: Settings) -> str:
         return "bit"
     if all(map(_is_date, cells)):
         return "dates"
-    if _ID_NAME.fullmatch(name.strip()) or _are_ids(cells):
+    if _ID_NAME.fullmatch(name.strip()) or _are_ids(cells) or _are_people(name, cells):
         return "id"
     if _are_numbers(cells, settings, name):
         return "number"
@@ -151,10 +163,58 @@ def _are_ids(cells: list[Any]) -> bool:
     return different and len(cells) >= _ROWS_OF_IDS and not any(map(_is_measured, cells))
 
 
+def _are_people(name: str, cells: list[Any]) -> bool:
+    """Return whether a column is called after people and holds many different values."""
+    if not _PEOPLE_NAME.fullmatch(name.strip()):
+        return False
+    different = len({str(cell) for cell in cells})
+    return different > _FEW_VALUES and not any(map(_has_fraction, cells))
+
+
+def _date_formats(cells: Mapping[str, list[Any]], settings: Settings) -> dict[str, tuple[str, ...]]:
+    """Return the columns of dates whose year does not come first, and how they may be written.
+
+    One table has one way to write dates: where columns have several, none of these is taken.
+    """
+    written = {
+        name: tuple(pattern for pattern in _DATE_FORMATS if _reads_all(pattern, held))
+        for name, held in cells.items()
+        if held and all(isinstance(one, str) and _NUMERIC_DATE.fullmatch(one) for one in held)
+    }
+    shared = [
+        pattern
+        for pattern in _DATE_FORMATS
+        if written and all(pattern in found for found in written.values())
+    ]
+    if settings.date_format is not None:
+        shared = [settings.date_format] if settings.date_format in shared else []
+    others = any(
+        name not in written and held and all(isinstance(one, str) and _is_date(one) for one in held)
+        for name, held in cells.items()
+    )
+    return {name: tuple(shared) for name in written} if shared and not others else {}
+
+
+def _reads_all(pattern: str, cells: list[Any]) -> bool:
+    form = DateFormat(pattern)
+    try:
+        for cell in set(cells):
+            form.read(cell)
+    except InvalidAnswer:
+        return False
+    return True
+
+
 def _is_measured(cell: object) -> bool:
     """Return whether a cell is a number with a fraction, or a text of several words."""
+    return _has_fraction(cell) or (
+        isinstance(cell, str) and re.search(r"\S\s+\S", cell) is not None
+    )
+
+
+def _has_fraction(cell: object) -> bool:
     return isinstance(cell, (float, Decimal)) or (
-        isinstance(cell, str) and re.search(r"\d[.,]\d|\S\s+\S", cell) is not None
+        isinstance(cell, str) and re.search(r"\d[.,]\d", cell) is not None
     )
 
 
@@ -291,9 +351,11 @@ def _persons(kinds: Mapping[str, str], person: str | None, *, rows_are_people: b
     )
 
 
-def _settings(settings: Settings) -> str:
-    """Return how the table is written, as far as that is known."""
+def _settings(settings: Settings, dates: Sequence[str]) -> str:
+    """Return how the table is written, as far as that is known, and how ``dates`` may be."""
     said = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    if len(dates) == 1:
+        said["date_format"] = dates[0]
     if said["separator"] == ",":
         del said["separator"]
     lines = [
@@ -301,6 +363,9 @@ def _settings(settings: Settings) -> str:
         for name, value in said.items()
         if value not in {None, False}
     ]
+    if len(dates) > 1:
+        first, *others = map(_quoted, dates)
+        lines.append(f"# FILL IN: date_format = {first}   # or {' or '.join(others)}: both fit")
     return "\n".join(["[table]", *lines]) if lines else ""
 
 
