@@ -131,7 +131,12 @@ def test_the_legend_tells_of_the_columns_that_are_there(
         monkeypatch.setenv("COLUMNS", str(columns))
         text = " ".join(cli(*BIT, "--epsilon", 1).out.split())
         assert "message slots" in text
-        for part in ("messages sent", "bytes before sealing", "public-key operations", " ops "):
+        for part in (
+            "by the answers that have most",
+            "bytes before sealing",
+            "public-key operations",
+            " ops ",
+        ):
             assert (part in text) is there
 
 

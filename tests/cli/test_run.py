@@ -147,6 +147,12 @@ def test_a_title_cannot_steer_the_terminal(cli: Callable[..., Done], folder: Pat
     assert "gone" in done.err
 
 
+def test_the_demo_says_what_a_rehearsal_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert demo._needed() == ""  # noqa: SLF001 - the demo itself takes a while
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert "pip install '.[services]'" in demo._needed()  # noqa: SLF001
+
+
 def test_the_demo(
     cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +172,7 @@ def test_the_demo(
     assert "got its noise first and was then sealed" in told
     assert "one process was all of them, so whoever ran it knows the exact numbers" in told
     assert "demo-output/release.html" in done.out
+    assert "chaffinch rehearse  (each party as a process)" in done.out
     tried, _, last = done.out.strip().splitlines()[-3:]
     assert tried == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"
     checked = cli("plan", "--check", "demo-output/browsers.plan.json", "--explain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,8 @@ EPSILON, DELTA = 1.0, 1e-8
 _TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
 _WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
+_OF_SERVICES = ("uvicorn", "httptools", "prometheus_client")
+"""What the extra of services installs; without it nothing can be rehearsed."""
 
 
 def demo(
@@ -89,11 +92,17 @@ def demo(
     )
     output.words("")
     # Not wrapped: a command is there to be copied.
-    output.drawing("See       chaffinch rehearse  (each party as a process)")
+    output.drawing(f"See       chaffinch rehearse  (each party as a process{_needed()})")
     output.drawing(f"Look at   {out / 'release.html'}  (open it in a browser)")
     output.drawing(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
     output.drawing("Or take the same people the whole way yourself:")
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
+
+
+def _needed() -> str:
+    """Return what has to be installed before services run here, if anything."""
+    there = all(find_spec(name) for name in _OF_SERVICES)
+    return "" if there else "; it needs `pip install '.[services]'`, which is not there yet"
 
 
 @dataclass(frozen=True)

@@ -338,7 +338,7 @@ _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
 )
 _COSTS = {
     "slots": "message slots",
-    "messages": "messages sent",
+    "messages": "messages sent on average, by the answers that have most",
     "bytes": "bytes before sealing",
     "ops": "public-key operations at shuffler + analyzer",
 }

@@ -261,8 +261,10 @@ _DEVICE_NOTE = (
     "Devices: one report in a request of its own, by this package's client. Not counted: the proof "
     "of the plan that each device checks once, and TLS, which a proxy speaks."
 )
+_MESSAGES_NOTE = "Messages: what a report holds on average, for the answers that have most."
 _SEALED_NOTES = (
     CORE_NOTE,
+    _MESSAGES_NOTE,
     "Operations: envelopes sealed or opened, each with one or two key exchanges.",
     _DEVICE_NOTE,
     "Stored: when everybody's reports wait for the same release.",
@@ -304,6 +306,7 @@ def _message_bytes(codes: int) -> float:
 
 _FILE_NOTES = (
     CORE_NOTE,
+    _MESSAGES_NOTE,
     "Nothing is sealed: whoever encodes holds all answers, and files are handed over by people.",
     "Memory: of one process; it does not grow with the crowd.",
     "On a cluster encoding takes about three times the core-hours, and shuffling four times.",
