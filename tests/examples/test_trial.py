@@ -78,7 +78,7 @@ def releases(name: str, table: Path, folder: Path, private: Iterable[str]) -> li
     """
     survey, plan = SURVEYS / f"{name}.toml", folder / "survey.plan.json"
     checked = chaffinch("check", survey, "--data", table)
-    assert "every cell answers its question" in checked.stdout
+    assert "every cell answers its question" in flat(checked.stdout)
     chaffinch("plan", survey, "-o", plan)
     words = ("run", survey, "--plan", plan, "--data", table, "--level", LEVEL, "--out")
     first = chaffinch(*words, folder / "first")
@@ -86,7 +86,8 @@ def releases(name: str, table: Path, folder: Path, private: Iterable[str]) -> li
     refused = chaffinch(*words, folder / "second", code=4)
     assert "--again" in refused.stderr
     assert not (folder / "second").exists()
-    second = chaffinch(*words, folder / "second", "--again")
+    # Two releases of epsilon 4 protect nobody together, and are wanted all the same.
+    second = chaffinch(*words, folder / "second", "--again", "--anyway")
     assert "This release adds to 1 earlier release of the same data" in flat(second.stdout)
     for out in (folder / "first", folder / "second"):
         assert {path.name for path in out.iterdir()} == {
