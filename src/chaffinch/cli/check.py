@@ -104,7 +104,7 @@ def _verdict(stand_ins: StandIns) -> str:
     if not stand_ins.words:
         return "every cell answers its question."
     return (
-        "every cell answers its question, or counts as the survey says: blank ones by `missing`, "
-        "unlisted ones as `unknown`, numbers beyond the bounds clipped. These are exact counts of "
-        "private data, for whoever holds the table alone; no release tells them."
+        "every cell answers its question, or counts as the survey says; how many do stands above. "
+        "These are exact counts of private data, for whoever holds the table alone; no release "
+        "tells them."
     )
