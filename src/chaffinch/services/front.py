@@ -99,7 +99,7 @@ class Front:
         self.keys = keys
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
         self._changed = True
-        self._use_keys(time.monotonic())
+        self.refresh()  # They may have been read long ago.
 
     @asynccontextmanager
     async def following_keys(self) -> AsyncIterator[None]:
