@@ -228,13 +228,52 @@ def test_who_reads_no_answer_is_hung_up_on() -> None:
             one.close()
 
 
+def test_who_reads_a_long_answer_without_a_break_gets_all_of_it() -> None:
+    """However long it takes: sixteen megabytes do not fit into what the system holds."""
+    process = Forked(LONG_ANSWERS.replace("16 << 20", "12 << 20"))
+    port = int(process.stdout.readline().rpartition(":")[2])
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            found = 0
+            while block := connection.recv(1 << 17):
+                found += len(block)
+                time.sleep(0.03)
+        assert found > 12 << 20
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_lines_behind_a_body_are_bounded(site: Site, service: Running) -> None:
+    """They look like a head, and come when the head is long complete."""
+    body = site.reports(1)
+    start = _head(site, "transfer-encoding: chunked") + b"%x\r\n%s\r\n0\r\n" % (len(body), body)
+    before = service.memory()
+    for line in (b"x" * 8 + b": " + b"y" * 6000 + b"\r\n", b"z" * 6000):
+        with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
+            connection.sendall(start)
+            with suppress(OSError):  # it hangs up in the middle
+                connection.sendall(b"x: " if line.startswith(b"z") else b"")
+                for _ in range(5000):
+                    connection.sendall(line)
+                pytest.fail("thirty megabytes were taken")
+    assert service.memory() - before < 16 << 20
+
+
+@pytest.mark.parametrize("kept_back", [1, 9])
 def test_a_body_that_stands_still_is_cut_however_much_has_come(
-    site: Site, service: Running
+    site: Site, service: Running, kept_back: int
 ) -> None:
     """Otherwise a few that are nearly complete hold all the room for bodies, for a minute."""
     start = time.monotonic()
-    head = _head(site, f"content-length: {3 << 20}")
-    assert _reply(service.raw(head + bytes((3 << 20) - 1))) == (408, "slowBody")
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, f"content-length: {3 << 20}") + bytes((3 << 20) - kept_back))
+        for _ in range(kept_back - 1):  # A byte now and then is next to nothing.
+            time.sleep(0.5)
+            with suppress(OSError):
+                connection.sendall(b"\0")
+        assert _reply(read_all(connection)) == (408, "slowBody")
     assert time.monotonic() - start < 10  # by its length it would have 48 seconds
 
 

@@ -7,11 +7,13 @@ import http.server
 import io
 import os
 import secrets
+import sqlite3
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -62,6 +64,35 @@ def shuffler(
     if hop == 1:
         collection.show_keys(made)
     return made
+
+
+def test_batches_of_changes_that_a_reader_has_undone_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    collection, data = Collection.make(tmp_path / "keys", crowd=3), tmp_path / "data"
+    with shuffler(collection, data) as hop:
+        collection.write_segment(data, collection.seal(range(3)))
+        hop.take()
+        with closing(sqlite3.connect(data / "state.sqlite", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM clock").fetchall()
+            assert not hop._goes_on(hop.tick)  # noqa: SLF001
+            assert not hop._goes_on(hop.tick)  # noqa: SLF001
+            assert len(sealed(data)) == 2, "shown to nobody"
+        assert hop._goes_on(hop.tick)  # noqa: SLF001
+        assert len(sealed(data)) == 1
+        assert hop.status.batches["sealed"] == 1
+
+
+def test_what_is_on_its_way_holds_its_key_under_any_name(tmp_path: Path) -> None:
+    collection, data = Collection.make(tmp_path / "keys", hops=2), tmp_path / "data"
+    with shuffler(collection, data, hop=2) as hop:
+        draft = data / "received" / f".{'ab' * 32}.batch.{'0' * 16}.part"
+        draft.touch()
+        assert hop.needs_key(1)
+        draft.rename(data / "received" / f"{'ab' * 32}.batch")
+        assert hop.needs_key(1), "it has arrived, and is not opened"
 
 
 def test_a_report_with_nothing_in_it_spoils_no_crowd(tmp_path: Path) -> None:

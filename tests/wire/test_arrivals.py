@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import Reason, StorageFault
+from chaffinch.wire import arrivals
 from chaffinch.wire.arrivals import Arrival, Expected, _batch_path, arrived_batches, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
@@ -52,6 +53,19 @@ def test_a_batch_may_come_in_pieces_of_any_length(hop: LastHop, batch: Batch, fo
         assert (path.name, path.read_bytes()) == (f"{batch.id}.batch", content)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.unlink()
+
+
+def test_what_was_long_on_its_way_to_its_name_is_not_taken(
+    hop: LastHop, batch: Batch, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key may have been destroyed since it was checked."""
+    with arriving(hop, folder, batch.id) as arrival:
+        arrival.write(batch.content)
+        monkeypatch.setattr(arrivals, "_LONGEST_WAY", -1.0)
+        with pytest.raises(Problem) as caught:
+            arrival.finish()
+    assert caught.value.kind is Kind.OVERLOADED
+    assert not list(folder.iterdir())
 
 
 def test_what_comes_a_second_time_changes_nothing(hop: LastHop, batch: Batch, folder: Path) -> None:

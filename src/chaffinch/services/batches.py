@@ -73,7 +73,8 @@ class Desk:
         try:
             return await _store(blocks, start())
         except StorageFault as fault:
-            if fault.reason is not Reason.NO_SPACE:
+            # What was there before, and cannot be read, is no reason to end.
+            if fault.reason is Reason.UNCERTAIN:
                 end_process(f"The folder of {self._what}", fault)
             raise Problem(Kind.OVERLOADED, retry_after=30) from None
         finally:

@@ -10,10 +10,10 @@ import hashlib
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
@@ -113,18 +113,17 @@ class Front:
     async def _follow_keys(self) -> None:
         told = ""
         while True:
-            await asyncio.sleep(_PAUSE)
             try:
                 self.refresh()
-            except ChaffinchError as fault:
+            except Exception as fault:  # noqa: BLE001 - whatever it is, it may pass
                 # Those from before are good for a few seconds more; people are told once.
                 if str(fault) != told:
-                    sys.stderr.write(
-                        f"The keys cannot be read, so nothing is taken soon. {fault}\n"
-                    )
+                    with suppress(OSError):
+                        sys.stderr.write(f"The keys cannot be read, so nothing is taken. {fault}\n")
                 told = str(fault)
             else:
                 told = ""
+            await asyncio.sleep(_PAUSE)
 
     def refresh(self) -> None:
         """Take over keys that have changed on the disk."""

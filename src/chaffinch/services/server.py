@@ -278,26 +278,35 @@ class _Connection(HttpToolsProtocol):
         assert isinstance(self.config, _Settings)  # noqa: S101 - for the type checker
         self._limits = self.config.limits
         self._refused = False
+        self._requests = self._taken = self._left = 0
         self._unread: float | None = None
-        """Since when nobody reads what is answered."""
+        """Since when nobody reads what is answered: so much is left of it."""
         self._enter(_Phase.IDLE)
         if len(self.connections) > 2 * self._limits.connections:
             transport.abort()
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
-        self._since = self._last = self.loop.time()
-        self._bytes = self._pieces = 0
+        self._since = self._looked = self.loop.time()
+        self._bytes = self._pieces = self._around = self._counted = 0
+        self._credit = self._limits.patience_seconds
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._requests += 1
         self._enter(_Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
+        request, taken = self._requests, self._taken
         super().data_received(data)
         if self._phase is _Phase.HEAD:
             self._bytes += len(data)
             if self._bytes > self._limits.head_bytes:
+                self._refuse(Kind.LONG_HEAD)
+        elif self._phase is _Phase.BODY and request == self._requests:
+            # What stands between the chunks of a body, and lines behind it that look like a head.
+            self._around += len(data) - (self._taken - taken)
+            if self._around > self._limits.head_bytes + self._bytes:
                 self._refuse(Kind.LONG_HEAD)
 
     def on_headers_complete(self) -> None:
@@ -317,8 +326,8 @@ class _Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._bytes += len(body)
+        self._taken += len(body)
         self._pieces += 1
-        self._last = self.loop.time()
         if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._bytes:
             self._refuse(Kind.SLOW_BODY)
         if self._bytes > _MOST_DROPPED and self.cycle.response_complete:
@@ -339,32 +348,42 @@ class _Connection(HttpToolsProtocol):
         if self._phase is _Phase.ANSWER:
             self._enter(_Phase.IDLE)
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.time()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unread = None
-
     def look(self, now: float) -> None:
         """Refuse a request that takes too long; close a connection that says or reads nothing."""
         waited, limits = now - self._since, self._limits
-        if self._unread is None and self.transport.is_closing():
-            self._unread = now  # and it stays open until somebody does
-        if self._unread is not None and now - self._unread > limits.patience_seconds:
+        if self._is_unread(now):
             self.transport.abort()  # To close it waits until all is read.
         elif self._phase is _Phase.IDLE and waited > limits.idle_seconds:
             self.transport.close()
         elif self._phase is _Phase.HEAD and waited > limits.patience_seconds:
             self._refuse(Kind.SLOW_BODY)
         elif self._phase is _Phase.BODY:
-            # What comes behind a refusal earns no time.
-            useful = 0 if self.cycle.response_complete else self._bytes
-            # Nor does what has come, if nothing more does: it would be held for a minute.
-            stands = not self.flow.read_paused and now - self._last > limits.patience_seconds
-            if stands or waited > limits.patience_seconds + useful / limits.slowest_rate:
+            self._spend(now)
+            if self._credit < 0:
                 self._refuse(Kind.SLOW_BODY)
+
+    def _spend(self, now: float) -> None:
+        """Take the time since the last look from what a body has, and add what has come of it.
+
+        It never has more than ``patience_seconds``: what came in one burst would be held for a
+        minute. While nothing is read here, no time passes; what comes behind a refusal earns none.
+        """
+        earned = 0 if self.cycle.response_complete else self._bytes - self._counted
+        if not self.flow.read_paused:
+            most = self._limits.patience_seconds
+            self._credit = min(most, self._credit + earned / self._limits.slowest_rate)
+            self._credit -= now - self._looked
+        self._counted, self._looked = self._bytes, now
+
+    def _is_unread(self, now: float) -> bool:
+        """Return whether next to nothing of an answer was read in ``patience_seconds``."""
+        left = self.transport.get_write_buffer_size()
+        if not left:
+            self._unread = None
+        elif self._unread is None or left <= self._left - self._limits.slowest_rate:
+            self._unread, self._left = now, left
+        self._left = max(self._left, left)
+        return self._unread is not None and now - self._unread > self._limits.patience_seconds
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what is wrong with the HTTP
         self._refuse(Kind.INVALID_MESSAGE)

@@ -159,6 +159,7 @@ class Shuffler:
         self._outbox = Outbox(
             folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
+        self._orphans_are_due = True
         self._remove_orphans()
         chosen = self._settings
         self._pool = open_pool("shuffler", chosen.openers, chosen.cluster, self.stop)
@@ -215,10 +216,7 @@ class Shuffler:
             goes_on = self._goes_on(self.take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._settings.interval_seconds
-                if self._goes_on(self.tick):
-                    ticked()
-                else:
-                    goes_on = False
+                goes_on &= self._goes_on(self.tick) and self._goes_on(ticked)
             goes_on &= self._goes_on(self.forward)
             self.stop.wait(self._settings.look_seconds if goes_on else _LONG_PAUSE)
 
@@ -226,6 +224,8 @@ class Shuffler:
         """Take a step; return False if it waits for the disk, the cluster or the next start."""
         try:
             step()
+            if self._orphans_are_due:
+                self._remove_orphans()
         except Stopped:
             return False
         except ClusterFault as fault:
@@ -234,7 +234,9 @@ class Shuffler:
         except StorageFault as fault:
             if fault.reason not in PASSING:
                 raise
-            if fault.reason is Reason.NO_SPACE:
+            # To look for them here would wait for the same reader; a full disk needs the room.
+            self._orphans_are_due = fault.reason is Reason.BUSY
+            if not self._orphans_are_due:
                 self._remove_orphans()
             return False
         return True
@@ -243,6 +245,7 @@ class Shuffler:
         """Remove batches that were written for a change that was undone."""
         kept = (*self._state.batches("sealed"), *self._state.batches("acknowledged"))
         self._outbox.remove_orphans({batch.id for batch in kept})
+        self._orphans_are_due = False
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
@@ -334,8 +337,10 @@ class Shuffler:
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)
-        # What was put aside may come back, and is the same under each of its names.
-        return {path.name.partition(".")[0] for place in places for path in place.iterdir()}
+        # What was put aside may come back, and is the same under each of its names; so is what is
+        # on its way, whose name begins with a dot.
+        files = (path.name.lstrip(".") for place in places for path in place.iterdir())
+        return {name.partition(".")[0] for name in files}
 
     def _refresh(self) -> None:
         """Take note of keys that have come or gone; the tags of a key go with it.

@@ -62,8 +62,12 @@ class FilterInbox:
 
     def is_there(self, plan_id: str, publisher: str) -> bool:
         """Return whether there is a sealed filter that has not been shuffled."""
-        path = self.path(plan_id, publisher)
-        return path.exists() and path.stat().st_size != _DIGEST
+        try:
+            return self.path(plan_id, publisher).stat().st_size != _DIGEST
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_fault("filter", error, verb="read") from None
 
     def purge(self, plan_id: str, publisher: str) -> None:
         """Let the digest take the place of a filter that has been shuffled."""
@@ -79,11 +83,17 @@ class FilterInbox:
         for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
                 with path.open("rb") as file:
+                    if os.fstat(file.fileno()).st_size == _DIGEST:
+                        continue  # It is all that is left of one that was shuffled.
                     file.seek(START_LENGTH)
-                    found.update(file.read(1))  # Nothing, where a digest is all that is left.
+                    key = file.read(1)
             except OSError:
-                # One that the disk does not give may be restored, and may be for any of them.
+                key = b""
+            if not key:
+                # One that is cut short, or that the disk does not give, may be restored, and may
+                # be for any of them.
                 return set(range(256))
+            found.update(key)
         return found
 
 

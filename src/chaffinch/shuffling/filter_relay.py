@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from chaffinch.errors import PASSING, ChaffinchError, InvalidInput, Plainly, Reason
+from chaffinch.errors import (
+    PASSING,
+    ChaffinchError,
+    InvalidInput,
+    Plainly,
+    Reason,
+    StorageFault,
+)
 from chaffinch.keys import StoredKey
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.shuffling.filter_inbox import FilterInbox
@@ -52,12 +59,17 @@ class FilterRelay:
     def step(self, opening: Mapping[int, StoredKey]) -> None:
         """Shuffle the filters if all are here and the analyzer has said its key."""
         self._done = self._done or self._is_known()
-        if self._done:
-            self._purge()
-        elif not self.held and self._is_complete():
-            key = self._key()
-            if key is not None:
-                self._shuffle(opening, key)
+        try:
+            if self._done:
+                self._purge()
+            elif not self.held and self._is_complete():
+                key = self._key()
+                if key is not None:
+                    self._shuffle(opening, key)
+        except StorageFault as fault:
+            # A filter that the disk does not give is the matter of this plan alone.
+            if fault.reason is not None:
+                raise
 
     def _is_known(self) -> bool:
         batches = (one for state in _STATES for one in self._state.batches(state))
@@ -73,8 +85,7 @@ class FilterRelay:
         except ChaffinchError as fault:
             if fault.reason in (Reason.UNCERTAIN, *PASSING):
                 raise
-            # A filter or record that is damaged, or that the disk does not give, is the matter of
-            # this plan alone.
+            # So is one that is damaged, and a record that is.
             self.held = fault.message
             with self._state.changing() as change:
                 change.note_refusal(self._plan.id, self.held)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ from chaffinch.wire.sealed_batches import (
 )
 
 _SUFFIX = ".batch"
+_LONGEST_WAY = 30.0
+"""Seconds from the check of its key to its name, after which nothing is taken.
+
+A closed key stays for a minute (``keys.folder.GRACE``), and what is known of keys is a quarter of
+that old at the most.
+"""
 _Known = TypeVar("_Known")
 
 
@@ -204,12 +211,17 @@ class Arriving(ABC, Generic[_Known]):
         try:
             os.fsync(self._draft.number)
             reach("arrival.synced")
+            checked = time.monotonic()
             check()
             try:
                 self._draft.put_in_place(overwrite=False)
             except FileExistsError:
                 first = False
             reach("arrival.named")
+            if first and time.monotonic() - checked > _LONGEST_WAY:
+                # Its key may have been closed, and destroyed before this was there to need it.
+                self._target.unlink()
+                raise Problem(Kind.OVERLOADED, retry_after=5)
             sync_folder(self._target.parent)
         except OSError as error:
             raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None
