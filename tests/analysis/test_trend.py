@@ -302,19 +302,28 @@ def test_a_release_that_adds_to_earlier_ones_counts_with_them(
     plan: cf.Plan, releases: list[cf.Release]
 ) -> None:
     """What it promises with the earlier ones is added, also where plans would prove less."""
-    first, second, third = releases
+    exact = replace(plan.guarantee, local_epsilon=3.0, method="exact")
+    first, second, third = (replace(one, guarantee=exact) for one in releases)
     more = replace(plan.guarantee, epsilon=5.0, delta=2e-4, local_epsilon=7.0)
     added = [first, replace(second, together=Together(2, more)), third]
     for found in (cf.trend(added, plans=[plan]), cf.trend([replace(o, rounds=3) for o in added])):
         promise = found.guarantee
         assert (promise.epsilon, promise.delta) == pytest.approx((9, 4e-4))
-        assert promise.local_epsilon == pytest.approx(2 * plan.guarantee.local_epsilon + 7)
+        assert promise.local_epsilon == pytest.approx(2 * 3 + 7)
         assert promise.method == "upper-bound"
     certain = replace(plan.guarantee, delta=0.6, crowd="another crowd")
     both = cf.trend([replace(one, guarantee=certain) for one in (first, second)]).guarantee
     assert (both.delta, both.crowd) == (1.0, "another crowd")
     mixed = cf.trend([first, replace(second, guarantee=certain)]).guarantee
     assert mixed.crowd == f"{plan.guarantee.crowd} and another crowd"
+
+
+def test_nothing_is_composed_without_all_plans(plan: cf.Plan, releases: list[cf.Release]) -> None:
+    other = replace(plan, rounds=2)
+    first, second, third = releases
+    mixed = [first, replace(second, plan_id=other.id, rounds=2), third]
+    for plans in ([], [plan], [other]):
+        assert cf.trend(mixed, plans=plans).guarantee.epsilon == pytest.approx(6)
 
 
 @pytest.mark.long
@@ -324,14 +333,8 @@ def test_releases_of_several_plans_promise_what_these_compose_to(
     other = replace(plan, rounds=2)
     first, second, third = releases
     mixed = [first, replace(second, plan_id=other.id, rounds=2), third]
-    # Without all plans nothing is composed.
-    for plans in ([], [plan], [other]):
-        assert cf.trend(mixed, plans=plans).guarantee.epsilon == pytest.approx(6)
     both = cf.trend(mixed, plans=[plan, other]).guarantee
     assert plan.epsilon < both.epsilon < 6
-    # Nothing is composed to less than what one release promises by itself.
-    careful = replace(first, guarantee=replace(first.guarantee, epsilon=50.0))
-    assert cf.trend([careful, second], plans=[plan]).guarantee.epsilon == 50
 
 
 def test_two_rounds_are_compared_once() -> None:
@@ -359,6 +362,10 @@ def test_what_all_rounds_promise(plan: cf.Plan, releases: list[cf.Release]) -> N
     composed = cf.trend(releases, plans=[plan]).guarantee
     assert composed.delta == pytest.approx(3e-4)
     assert composed.epsilon == total([Charge.of(plan)] * 3).epsilon(composed.delta).upper < 6
+    # Nothing is composed to less than what one release promises by itself.
+    first, *others = releases
+    careful = replace(first, guarantee=replace(first.guarantee, epsilon=50.0))
+    assert cf.trend([careful, *others], plans=[plan]).guarantee.epsilon == 50
     of_three = [replace(one, rounds=3) for one in releases]
     assert cf.trend(of_three, plans=[plan]).guarantee == plan.guarantee
     of_two = [replace(one, rounds=2) for one in releases]
@@ -397,6 +404,8 @@ def test_files(releases: list[cf.Release], tmp_path: Path) -> None:
 
 def test_only_what_is_asked_alike_is_compared(releases: list[cf.Release]) -> None:
     first, second, _ = releases
+    turned = replace(second, answers=second.answers[::-1])
+    assert [one.question for one in cf.trend([first, turned]).answers] == ["drink", "cups"]
     fewer = replace(second, answers=second.answers[:1])
     trend = cf.trend([first, fewer])
     assert [answer.question for answer in trend.answers] == ["drink"]

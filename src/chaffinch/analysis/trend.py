@@ -82,10 +82,7 @@ class _Measures:
 
     def reach_together(self, intervals: int) -> Floats:
         """Return the same for so many intervals of each value that must hold together."""
-        whiskers = _reach(self, self.together, self.shared_chance)
-        return np.asarray(
-            whiskers + self.person if intervals == 1 else self.widened(whiskers, intervals)
-        )
+        return self.widened(_reach(self, self.together, self.shared_chance), intervals)
 
     def widened(self, whiskers: Floats, intervals: int) -> Floats:
         """Return how long whiskers are for so many times fewer misses."""
