@@ -24,6 +24,7 @@ from chaffinch.shuffling.inbox import (
     recover,
     salvage,
     sealed_segments,
+    unopened_segments,
 )
 from chaffinch.storage.failpoints import VARIABLE
 from tests import forks
@@ -57,10 +58,11 @@ def test_uploads_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert writer.length == 0
     writer.append(UPLOADS[:3])
     writer.append(UPLOADS[3:])
-    assert sealed_segments(tmp_path) == []
+    assert (sealed_segments(tmp_path), unopened_segments(tmp_path)) == ([], 1)
     sealed = writer.seal()
     assert sealed is not None
-    assert sealed_segments(tmp_path) == [sealed]
+    (tmp_path / "another.damaged").touch()
+    assert (sealed_segments(tmp_path), unopened_segments(tmp_path)) == ([sealed], 1)
     assert read_segment(sealed) == UPLOADS
     assert sealed.stat().st_mode & 0o777 == 0o600
     assert writer.length == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.errors import StorageFault
+from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.parallel import Processes
 from chaffinch.shuffling import opening
@@ -187,8 +188,9 @@ def test_a_report_of_a_plan_that_is_not_known_waits_for_it(bench: Bench) -> None
     reports = bench.collection.seal([1, 2, 1])
     known, bench.opener = bench.opener, bench.opener_for(set())
     assert bench.take(*reports, reports[0]) == Counts()
+    before = bench.state.held()
     bench.opener.open_held(bench.keys)
-    assert bench.state.held()
+    assert bench.state.held() == before != []
     known.open_held(bench.keys)
     counts = bench.counts()
     assert (counts.durable, counts.opened, counts.duplicate) == (4, 3, 1)
@@ -249,14 +251,47 @@ def test_a_segment_is_taken_over_when_all_of_it_is_open(
     assert not list((bench.data / "inbox").iterdir())
 
 
+def test_what_cannot_be_used_is_counted_chunk_by_chunk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_CHUNK", 1)
+    layout, (report,) = bench.layout, bench.collection.seal([7])
+    sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
+    malformed = sealing.seal(bytes(layout.payload_length), layout.binding(1, 1))
+    changed = report[:-1] + bytes([report[-1] ^ 1])
+    counts = bench.take(changed, malformed, changed, report, malformed)
+    assert (counts.undecryptable, counts.malformed, counts.opened) == (2, 2, 1)
+
+
+def test_an_upload_behind_one_whose_plan_is_not_known_is_taken_with_its_segment(
+    bench: Bench,
+) -> None:
+    reports = bench.collection.seal([1, 2])
+    plans = ("5b" * 32, bench.collection.plan.id)
+    uploads = [Upload(one, 1, report) for one, report in zip(plans, reports, strict=True)]
+    write_segment(bench.data, uploads)
+    assert bench.open_all().opened == 1
+    assert [held.plan_id for held in bench.state.held()] == ["5b" * 32]
+
+
 def test_every_report_of_a_destroyed_key_is_counted(bench: Bench) -> None:
     reports = bench.collection.seal([1, 2, 3])
     bench.keys = HopKeys({}, {reports[0][0]})
     assert bench.take(*reports).destroyed_key == 3
 
 
-def test_a_file_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, "")
+
     remove_file(tmp_path / "gone")
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "sync_folder", fail)
+        remove_file(tmp_path / "gone", sync=False)
+        with pytest.raises(StorageFault):
+            remove_file(tmp_path / "gone")
     (tmp_path / "folder").mkdir()
     with pytest.raises(StorageFault, match="folder"):
         remove_file(tmp_path / "folder")
@@ -288,9 +323,81 @@ def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:
         change.finish_segment(path.stem)
     bench.opener.open_segments([path], bench.keys)
     assert bench.counts() == Counts()
+    assert not path.exists()
     path.write_bytes(content)
     bench.opener.open_segments([path], bench.keys)
     assert bench.counts().opened == 1, "a name that is forgotten is one that was surely gone"
+
+
+def test_a_segment_is_forgotten_when_it_is_surely_gone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is removed, then the folder is synced, once for all of them, then its name goes."""
+    seen = []
+
+    def sync(folder: Path) -> None:
+        seen.append((sealed_segments(folder), len(bench.state.opened_segments())))
+
+    monkeypatch.setattr(opening, "sync_folder", sync)
+    for number in (1, 2):
+        bench.collection.write_segment(bench.data, bench.collection.seal([number]))
+    assert bench.open_all().opened == 2
+    assert seen == [([], 2)]
+    assert bench.state.opened_segments() == set()
+
+
+def test_a_segment_that_was_taken_is_not_opened_again_after_a_crash(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(place: str) -> None:
+        if place == "opening.committed":
+            raise KeyboardInterrupt
+
+    path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "reach", crash)
+        with pytest.raises(KeyboardInterrupt):
+            bench.open_all()
+    assert bench.state.opened_segments() == {path.stem}
+    counts = bench.open_all()
+    assert (counts.opened, counts.duplicate) == (1, 0)
+    assert not path.exists()
+
+
+def test_a_segment_that_cannot_be_read_now_stays_as_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is damaged is put aside."""
+
+    def fail(_: Path) -> list[Upload]:
+        raise StorageFault("The segment must be within reach.", reason=Reason.BUSY)
+
+    path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "read_segment", fail)
+        with pytest.raises(StorageFault, match="within reach"):
+            bench.open_all()
+    assert list(path.parent.iterdir()) == [path]
+    assert bench.open_all().opened == 1
+
+
+def test_a_segment_behind_a_damaged_one_is_taken_with_it(bench: Bench) -> None:
+    one, two = bench.collection.seal([1, 2])
+    damaged, whole = (bench.collection.write_segment(bench.data, [each]) for each in (one, two))
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    bench.opener.open_segments([damaged, whole], bench.keys)
+    counts = bench.counts()
+    assert (counts.opened, counts.damaged) == (1, 1)
+    assert [path.suffix for path in whole.parent.iterdir()] == [".damaged"]
+
+
+def test_a_key_is_known_by_its_whole_name(bench: Bench) -> None:
+    (key,) = bench.keys.opening.values()
+    assert key.name[0] == key.id != key.name[1]
+    assert bench.keys.named(key.name) == key
+    assert bench.keys.named(key.name[:1] + bytes(len(key.name) - 1)) is None
+    assert bench.keys.named(bytes([key.id ^ 1]) + key.name[1:]) is None
 
 
 def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
@@ -318,6 +425,18 @@ def test_of_reports_with_copies_the_items_of_each_are_kept_once(bench: Bench) ->
     (pooled,) = bench.state.pooled(Partition(bench.collection.plan.id, 1, route))
     assert [*memoryview(pooled.sizes).cast("I")] == [len(items) for items in held]
     assert pooled.items == b"".join(b"".join(items) for items in held)
+
+
+def test_of_a_copy_on_its_way_to_another_hop_no_item_is_kept(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "parties", hops=2)
+    bench = Bench(collection, tmp_path, Processes(1))
+    one, two = collection.seal([1, 2])
+    counts = bench.take(one, two, one)
+    assert (counts.opened, counts.duplicate) == (2, 1)
+    (pooled,) = bench.state.pooled(*bench.state.partitions())
+    items = sum(memoryview(pooled.sizes).cast("I"))
+    assert len(pooled.items) == items * collection.plan.layout.item_length(1)
+    bench.state.close()
 
 
 def test_processes_open_and_hold_no_key_where_others_could_read_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import permutations
 from math import factorial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -19,9 +21,10 @@ from scipy.stats import chi2
 from chaffinch.errors import BatchTooSmall, InvalidInput, StorageFault
 from chaffinch.sampling import SecureWords, secure_words
 from chaffinch.shuffling import outbox as outbox_module
-from chaffinch.shuffling.outbox import Outbox, items_of
+from chaffinch.shuffling.on_disk import Buckets
+from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule, split
-from chaffinch.shuffling.state import Partition, State
+from chaffinch.shuffling.state import Partition, Sealed, State
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 from tests.services.oracle import Collection
 from tests.tiers import nightly
@@ -36,7 +39,7 @@ FALSE_ALARM = 1e-6
 def _plan_and_state(tmp_path: Path) -> Iterator[tuple[Collection, State]]:
     (tmp_path / "outbox").mkdir()
     state = State.open(tmp_path / "state.sqlite")
-    yield Collection.make(tmp_path / "keys", crowd=CROWD, rounds=2), state
+    yield Collection.make(tmp_path / "keys", crowd=CROWD, rounds=2, hops=2), state
     state.close()
 
 
@@ -69,8 +72,9 @@ def test_partitions_never_help_one_another_to_a_crowd(
     with (tmp_path / "outbox" / f"{made}.batch").open("rb") as file:
         head, found = check_batch(file, PUBLIC)
     assert found == made
-    assert (head.round, head.route, head.reports) == (2, ours, CROWD)
-    assert head.items == 2 * CROWD
+    assert (head.round, head.hop, head.route, head.reports) == (2, 1, ours, CROWD)
+    assert (head.items, head.item_length) == (2 * CROWD, length)
+    assert state.batches("sealed") == [Sealed(made, name, 2, CROWD, 2 * CROWD)]
     assert sum(state.partitions().values()) == 3 * (CROWD - 1)
     assert state.counts()[name].adds_up
 
@@ -156,6 +160,32 @@ def test_a_crowd_with_fewer_messages_than_honest_users_send_waits(
     assert state.partitions() == {}
 
 
+def test_no_part_goes_before_every_part_has_its_messages(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    """One of the two has the long report, the other too few messages."""
+    collection, state = plan_and_state
+    partition = Partition(collection.plan.id, 1, b"\1" * 32)
+    length = collection.plan.layout.item_length(1)
+    rule = releaser(collection, state, tmp_path, ReleaseRule(largest_batch=2 * CROWD))
+    add(state, partition, [20] + [1] * (2 * CROWD + 1), length)
+    assert rule.tick() == []
+    assert state.partitions() == {partition: 2 * CROWD + 2}
+    assert not list((tmp_path / "outbox").iterdir())
+
+
+def test_what_has_no_crowd_or_no_plan_waits_however_much_is_in_it(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    collection, state = plan_and_state
+    few, strange = (Partition(one, 1, b"\1" * 32) for one in (collection.plan.id, "5b" * 32))
+    length = collection.plan.layout.item_length(1)
+    add(state, few, [9] * (CROWD - 1), length)
+    add(state, strange, [2] * (9 * CROWD), length)
+    assert releaser(collection, state, tmp_path, ReleaseRule()).tick() == []
+    assert state.partitions() == {few: CROWD - 1, strange: 9 * CROWD}
+
+
 def test_the_pool_must_hold_what_is_taken(plan_and_state: tuple[Collection, State]) -> None:
     collection, state = plan_and_state
     partition = Partition(collection.plan.id, 1, b"\1" * 32)
@@ -179,6 +209,7 @@ def test_every_part_has_its_crowd(crowd: int) -> None:
 def test_a_largest_batch_below_two_crowds_gives_way() -> None:
     assert ReleaseRule(largest_batch=1).parts(7, 4) == 1
     assert ReleaseRule(largest_batch=1).parts(9, 4) == 2
+    assert ReleaseRule(most_ticks=1).most_ticks == 1
     for bad in ({"largest_batch": 0}, {"most_ticks": 0}):
         with pytest.raises(InvalidInput):
             ReleaseRule(**bad)
@@ -267,10 +298,71 @@ def test_more_items_than_fit_into_memory_all_leave(tmp_path: Path) -> None:
     assert np.array_equal(np.sort(items_of(found, length)), np.sort(items_of(content, length)))
 
 
+HEAD = BatchHead("5a" * 32, 1, 1, bytes(32), reports=3, items=1, item_length=9)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_what_does_not_fit_into_memory_is_ordered_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    """An item twice, and 24 bytes for its place."""
+    used = []
+
+    class Noted(Buckets):
+        def __enter__(self) -> Self:
+            used.append(True)
+            return super().__enter__()
+
+    monkeypatch.setattr(outbox_module, "Buckets", Noted)
+    memory = ITEMS * (24 + 2 * 9) + spare
+    assert sorted(order_of(tmp_path, memory)) == list(range(ITEMS))
+    assert bool(used) == (spare < 0)
+
+
+def test_a_batch_is_on_the_disk_before_it_has_its_name_and_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bytes]] = []
+
+    def sync(_: int) -> None:
+        synced.extend((one.suffix, one.read_bytes()) for one in tmp_path.iterdir())
+
+    monkeypatch.setattr(os, "fsync", sync)
+    box = Outbox(tmp_path, IDENTITY, secure_words())
+    path = box.path(box.write(HEAD, [items_of(bytes(9), 9)]))
+    assert synced == [(suffix, path.read_bytes()) for suffix in (".part", ".batch")]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, ""), KeyboardInterrupt()])
+def test_a_batch_that_could_not_be_written_leaves_nothing(
+    tmp_path: Path, fault: BaseException
+) -> None:
+    def blocks() -> Iterator[Items]:
+        yield items_of(bytes(9), 9)
+        raise fault
+
+    box = Outbox(tmp_path, IDENTITY, secure_words())
+    with pytest.raises(StorageFault if isinstance(fault, OSError) else KeyboardInterrupt):
+        box.write(HEAD, blocks())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.EIO, ""), KeyboardInterrupt()])
+def test_a_batch_whose_name_may_be_lost_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    def fail(_: Path) -> None:
+        raise fault
+
+    monkeypatch.setattr(outbox_module, "sync_folder", fail)
+    with pytest.raises(StorageFault if isinstance(fault, OSError) else KeyboardInterrupt):
+        Outbox(tmp_path, IDENTITY, secure_words()).write(HEAD, [items_of(bytes(9), 9)])
+
+
 def test_what_the_state_does_not_know_is_removed(tmp_path: Path) -> None:
     box = Outbox(tmp_path, IDENTITY, secure_words())
-    head = BatchHead("5a" * 32, 1, 1, bytes(32), reports=3, items=1, item_length=9)
-    kept, gone = (box.write(head, [items_of(bytes([number]) * 9, 9)]) for number in (1, 2))
+    kept, gone = (box.write(HEAD, [items_of(bytes([number]) * 9, 9)]) for number in (1, 2))
     (tmp_path / ".new.0123456789abcdef.part").write_bytes(b"unfinished")
     box.remove_orphans({kept})
     assert [path.stem for path in tmp_path.iterdir()] == [kept]

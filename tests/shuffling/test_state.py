@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaffinch.errors import StorageFault
 from chaffinch.shuffling import state as module
 from chaffinch.shuffling.state import (
+    NOTHING,
     Change,
     Counts,
     Held,
     KeptList,
+    Overview,
     Partition,
     Pooled,
     Sealed,
     State,
+    Unsent,
     is_relayed,
     overview_of,
     seen_key_lists,
@@ -112,7 +117,7 @@ def test_others_read_while_a_change_that_does_not_spill_is_under_way(
     with closing(State.open(path)) as state:
         for spills in (True, False, True):
             tags = [secrets.token_bytes(16) for _ in range(5_000)]
-            with state.changing(spills=spills) as change:
+            with state.changing() if spills else state.changing(spills=False) as change:
                 change.claim(1, tags)
                 if spills:
                     with pytest.raises(StorageFault, match="locked"):
@@ -326,6 +331,70 @@ def test_a_batch_of_the_hop_before_is_taken_once(state: State, path: Path) -> No
         assert not known("bb")
     with pytest.raises(StorageFault), state.changing() as change:
         change.finish_relay("aa")
+
+
+def test_why_something_does_not_get_on_is_known_until_it_does(state: State, path: Path) -> None:
+    with state.changing() as change:
+        for one in (Sealed("aa", PLAN, 1, 5, 10), Sealed("bb", PLAN, 1, 6, 12)):
+            change.add_batch(one)
+        for name, why in (("bb", "busy"), ("bb", "refused"), ("aa", "away"), (OTHER, "damaged")):
+            change.note_refusal(name, why)
+    assert [state.refusal(one) for one in ("aa", "bb", "cc")] == ["away", "refused", ""]
+    for found in (state.overview(), overview_of(path)):
+        assert found.unsent == {PLAN: [Unsent("aa", "away"), Unsent("bb", "refused")]}
+        assert found.stopped == {OTHER: "damaged"}
+    with state.changing() as change:
+        change.acknowledge("aa", b"receipt")
+        change.forget_refusal("bb")
+        change.forget_refusal(OTHER)
+    assert [state.refusal(one) for one in ("aa", "bb", OTHER)] == ["", "", ""]
+    assert (state.overview().unsent, state.overview().stopped) == ({PLAN: [Unsent("bb", "")]}, {})
+
+
+def test_damaged_segments_are_known_until_they_are_removed(state: State) -> None:
+    with state.changing() as change:
+        for name in "abc":
+            change.finish_damaged(name)
+    assert state.put_aside() == {"a", "b", "c"}
+    with state.changing() as change:
+        change.forget_damaged(["a", "c", "d"])
+    assert state.put_aside() == {"b"}
+
+
+def test_whoever_only_looks_waits_no_longer_than_it_says(
+    state: State, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, real = list[float | None](), StoreKind.looked_at
+
+    def looked_at(kind: StoreKind, place: Path, *, patience: float | None = None) -> Any:
+        asked.append(patience)
+        return real(kind, place, patience=patience)
+
+    monkeypatch.setattr(StoreKind, "looked_at", looked_at)
+    with state.changing() as change:
+        change.finish_relay("aa")
+    assert is_relayed(path, "aa", patience=0.5)
+    assert seen_key_lists(path, PLAN, patience=0.25) == {}
+    assert asked == [0.5, 0.25]
+
+
+def test_all_that_is_looked_at_together_is_of_one_moment(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can change the state between two of its queries."""
+    State.open(path).close()
+
+    def between(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
+        rows("SELECT * FROM counters")
+        with closing(sqlite3.connect(path, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("UPDATE clock SET tick = tick + 1")
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("COMMIT")
+        return NOTHING
+
+    monkeypatch.setattr(module, "_overview", between)
+    assert overview_of(path) == NOTHING
 
 
 # ---------------------------------------------------------------------------- counters

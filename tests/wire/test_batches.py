@@ -207,6 +207,13 @@ def test_counts_travel_in_few_bytes_and_arrive_whole(times: int) -> None:
     assert counts.total == 3 * times
 
 
+def test_counts_of_few_codes_among_many_travel_too() -> None:
+    counts = CodeCounts(10**9)
+    counts.add(np.array([7, 10**9 - 1, 7], np.uint32))
+    found = pickle.loads(pickle.dumps(counts))  # noqa: S301 - our own
+    assert [one.tolist() for one in found.pairs()] == [[7, 10**9 - 1], [2, 1]]
+
+
 def test_many_codes_in_many_parts_are_all_counted() -> None:
     counts = CodeCounts(10**5)
     numbers = np.random.default_rng(0).integers(0, 10**5, 9000, dtype=np.uint32)
