@@ -6,15 +6,21 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from chaffinch.analysis.opening import open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
+from chaffinch.analysis.releasing import release_batch
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.ledger import Charge, Ledger
 from chaffinch.parallel import Processes
+from chaffinch.privacy import Target
+from chaffinch.release.documents import read_release
 from chaffinch.storage import stores
 from chaffinch.wire.messages import EMPTY
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
@@ -60,6 +66,90 @@ def test_every_message_is_counted_once(hop: LastHop, received: Received, tmp_pat
         .tally()
         .digest
     )
+
+
+def test_of_copies_in_one_batch_the_first_counts(hop: LastHop, tmp_path: Path) -> None:
+    """Also for whoever keeps no record of other batches."""
+    crowd = hop.crowd()
+    batch = hop.batch([*crowd, *crowd[:3], crowd[0]], reports=2 * PEOPLE)
+    path = hop.put(tmp_path, batch)
+    found = open_batch(path, hop.plan, hop.keys.opening_keys())
+    tags = [found.tag(place) for place in range(len(found.codes))]
+    first = [tag not in tags[:place] for place, tag in enumerate(tags)]
+    assert (found.first_copies().tolist(), first.count(False)) == (first, 4)
+    assert found.tally().counts.tolist() == [1] * PEOPLE
+
+
+def test_tags_are_compared_in_full(hop: LastHop, tmp_path: Path) -> None:
+    path = hop.put(tmp_path, hop.batch(hop.crowd()))
+    whole = open_batch(path, hop.plan, hop.keys.opening_keys())
+    one, two, three = bytes(16), bytes(15) + b"\1", b"\1" + bytes(15)
+    found = replace(whole, codes=whole.codes[:5], tags=three + one + three + two + one)
+    assert found.in_order().tolist() == [1, 4, 3, 0, 2]
+    assert found.first_copies().tolist() == [True, True, False, True, False]
+
+
+def test_a_batch_that_the_disk_does_not_give_is_told(hop: LastHop, tmp_path: Path) -> None:
+    with pytest.raises(StorageFault):
+        open_batch(tmp_path / "none", hop.plan, hop.keys.opening_keys())
+
+
+def test_what_was_paid_for_before_is_released_as_it_was(hop: LastHop, tmp_path: Path) -> None:
+    """Whatever level is asked for by then: one tally has one release."""
+    mark = tmp_path / "mark"
+    cap = Target(1000.0, 0.5)
+    ledger = Ledger.create(tmp_path / "ledger", role="analyzer", cap=cap, mark=mark)
+    path = hop.put(tmp_path, hop.batch(hop.crowd()))
+    batch = open_batch(path, hop.plan, hop.keys.opening_keys())
+    found = []
+    for name, payer, more in (
+        ("first", ledger, {"level": 0.9}),
+        ("second", ledger, {}),
+        ("third", None, {}),
+    ):
+        with closing(Received(tmp_path / name)) as received:
+            received.add(batch)
+            assert received.release(batch.id) is received.release("ee" * 32) is None
+            known = release_batch(
+                received, received.known(batch.id), hop.plan, ledger=payer, **more
+            )
+            found.append(received.release(known.id) or b"")
+    assert found[0] == found[1]
+    assert [read_release(one).level for one in found] == [0.9, 0.9, 0.95]
+    assert len(ledger.entries()) == 1
+
+
+def test_what_a_command_has_paid_for_is_not_paid_for_again(
+    hop: LastHop, received: Received, tmp_path: Path
+) -> None:
+    """Whatever name it gave to the occasion."""
+    mark = tmp_path / "mark"
+    cap = Target(1000.0, 0.5)
+    ledger = Ledger.create(tmp_path / "ledger", role="analyzer", cap=cap, mark=mark)
+    known = take(hop, received, hop.batch(hop.crowd()), tmp_path)
+    ledger.charge(Charge.of(hop.plan), "weekly", subject=received.tally(known.id).digest)
+    assert release_batch(received, known, hop.plan, ledger=ledger).state == "released"
+    assert len(ledger.entries()) == 1
+
+
+def test_others_read_while_a_batch_is_taken_for_as_long_as_they_say(
+    hop: LastHop, received: Received, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, changing, looked_at = list[object](), stores.Store.changing, stores.StoreKind.looked_at
+
+    def note_change(store: stores.Store, *, spills: bool = True) -> Any:
+        asked.append(spills)
+        return changing(store, spills=spills)
+
+    def note_look(kind: stores.StoreKind, path: Path, *, patience: float | None = None) -> Any:
+        asked.append(patience)
+        return looked_at(kind, path, patience=patience)
+
+    monkeypatch.setattr(stores.Store, "changing", note_change)
+    monkeypatch.setattr(stores.StoreKind, "looked_at", note_look)
+    known = take(hop, received, hop.batch(hop.crowd()), tmp_path)
+    assert KnownBatches(tmp_path / "state.sqlite", patience=0.5).all() == [known]
+    assert asked == [False, 0.5]
 
 
 def test_several_processes_open_the_same(hop: LastHop, tmp_path: Path) -> None:

@@ -118,6 +118,20 @@ def test_a_release_has_bytes_and_nothing_else_has(received: Received) -> None:
 # ---------------------------------------------------------------------------- one release
 
 
+def test_a_reach_is_released_at_its_level_and_paid_for_by_its_batch(
+    received: Received, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=Target(100.0, 0.1), mark=tmp_path / "mark"
+    )
+    received.add_item(opened(FIRST, columns(1)))
+    release_columns(received, received.known(FIRST), PLAN, ledger=ledger, level=0.8)
+    release = read_reach_release(received.release(FIRST) or b"")
+    assert release.level == 0.8
+    (entry,) = ledger.entries()
+    assert (entry.key, entry.subject) == (release.key, release.batch)
+
+
 def states(received: Received, *names: str, ledger: Ledger | None = None) -> list[str]:
     return [
         release_columns(received, received.known(name), PLAN, ledger=ledger).state for name in names
@@ -197,8 +211,9 @@ def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> N
     stored, layout = keys.opening_keys(), plan.layout
     (key,) = stored
 
-    def written(content: bytes, **said: object) -> tuple[Path, bytes]:
+    def written(content: bytes, *, spoilt: bool = False, **said: object) -> tuple[Path, bytes]:
         item = stored[key].key.sealing.seal(content, layout.binding(2, 1))
+        item = item[:-1] + bytes([item[-1] ^ spoilt])
         head = BatchHead(plan.id, 1, 1, stored[key].key.sealing.name, 2, 1, len(item))
         path = tmp_path / "one.batch"
         with path.open("wb") as file:
@@ -213,6 +228,8 @@ def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> N
     assert (found.codes, found.head.reports, len(found.id)) == (4, 2, 64)
     # Junk of the right length is signed for, and is junk; another round is not due.
     path, _ = written(b"\xff" * layout.columns_length)
+    assert open_columns(path, plan, stored).content is None
+    path, _ = written(pad(content, layout.columns_length), spoilt=True)
     assert open_columns(path, plan, stored).content is None
     path, _ = written(pad(content, layout.columns_length), round=2)
     with pytest.raises(InvalidInput):

@@ -290,6 +290,23 @@ def test_kinds_are_told_by_what_files_hold(folder: Path) -> None:
     assert kind_of(folder) is Kind.PLAN
 
 
+def test_files_of_messages_are_told_by_their_facts_and_by_no_answer(tmp_path: Path) -> None:
+    """Facts stand in the footer of a Parquet file and in the head of a stream."""
+    words = "chaffinch.messages"
+    answers = pa.table({"answer": ["x" * 100] * 100 + [words] + ["x" * 100] * 100})
+    facts = {"first": "x" * 5000, words: "{}", "last": "x" * 5000}
+    for table, kind in ((answers, None), (answers.replace_schema_metadata(facts), Kind.BATCH)):
+        path = tmp_path / "file"
+        plainly = {"compression": "none", "write_statistics": False, "use_dictionary": False}
+        pq.write_table(table, path, **plainly)
+        assert words.encode() in path.read_bytes()
+        assert kind_of(path) is kind
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        assert words.encode() in path.read_bytes()
+        assert kind_of(path) is kind
+
+
 @pytest.mark.parametrize("before", [b" " * 100, b"\n" * (1 << 19), b"\xef\xbb\xbf" + b"\t" * 100])
 @pytest.mark.parametrize("name", ["survey.plan.json", "reach.plan.json"])
 def test_a_plan_behind_anything_that_is_skipped_is_kept(

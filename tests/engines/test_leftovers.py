@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -195,6 +196,47 @@ def test_a_staging_folder_is_made_when_leftovers_are_gone(tmp_path: Path) -> Non
     (tmp_path / f".e.parquet.{'0a' * 8}.part").write_bytes(b"not shuffled")
     with staging_folder(tmp_path) as staging:
         assert listing(tmp_path) == [staging.parent.name]
+
+
+@pytest.mark.parametrize("name", ["release.json", "x" * 150])
+def test_a_part_that_nobody_holds_is_a_leftover(name: str, tmp_path: Path) -> None:
+    part, number = leftovers.new_part(tmp_path / name, 0o600)
+    remove_leftovers(tmp_path)
+    assert listing(tmp_path) == [part.name], "it is held"
+    os.close(number)
+    remove_leftovers(tmp_path)
+    assert listing(tmp_path) == []
+
+
+def test_a_staging_folder_that_nobody_holds_is_a_leftover(tmp_path: Path) -> None:
+    with staging_folder(tmp_path) as inside:
+        Path(inside.parent).rename(tmp_path / "kept")
+        inside.parent.mkdir()
+        remove_leftovers(tmp_path)
+        assert listing(tmp_path) == ["kept"]
+
+
+def test_a_part_that_is_always_taken_for_a_leftover_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "holds_new", lambda *_: False)
+    with pytest.raises(OSError, match=os.strerror(errno.EBUSY)):
+        leftovers.new_part(tmp_path / "release.json", 0o600)
+
+
+def test_whoever_wants_to_be_alone_says_for_how_long_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def lock_file(_: Path, *, patience: float = -1.0, **__: object) -> int:
+        asked.append(patience)
+        raise BlockingIOError
+
+    monkeypatch.setattr(leftovers, "lock_file", lock_file)
+    with pytest.raises(StorageFault, match="in use"), alone_in(tmp_path, "naming", patience=0.5):
+        pass
+    assert asked == [0.5]
 
 
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:

@@ -278,8 +278,84 @@ def test_an_input_is_not_replaced_even_if_it_was_there_before(
     with pytest.raises(InvalidInput, match=r"b\.json"):
         finish_waiting([first], lambda _: True, inputs=[second])
     assert (first.exists(), second.read_text()) == (False, "a table")
-    assert len(finish_waiting([first], lambda _: True)) == 1
+    assert len(finish_waiting([first], lambda _: True, inputs=[tmp_path / "none"])) == 1
     assert second.read_text() == "a release"
+
+
+def test_a_place_is_looked_at_behind_one_that_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    stop_when_paid([first, second], monkeypatch)
+    first.write_text("a release")
+    second.write_text("a key")
+    with pytest.raises(InvalidInput, match=r"b\.json"):
+        finish_waiting([first], lambda _: True)
+    assert second.read_text() == "a key"
+
+
+def test_only_what_waits_for_a_wanted_place_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stands before it among the folders."""
+    for name in ("a.json", "b.json"):
+        stop_when_paid([tmp_path / name], monkeypatch)
+    kept, found = sorted(tmp_path.glob(".chaffinch-*.waiting/?.json"))
+    assert len(finish_waiting([tmp_path / found.name], lambda _: True)) == 1
+    assert sorted(tmp_path.iterdir()) == [kept.parent, tmp_path / found.name]
+
+
+def test_what_another_command_puts_in_place_just_now_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "release.json"
+    folder = waiting_file(target, monkeypatch).parent
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        assert locks.try_lock(number)
+        with pytest.raises(StorageFault, match=f"{folder.name}.*Got one in use"):
+            finish_waiting([target], lambda _: True)
+    finally:
+        os.close(number)
+    assert not target.exists()
+    assert len(finish_waiting([target], lambda _: True)) == 1
+
+
+def test_a_waiting_folder_that_cannot_be_removed_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "")
+
+    target = tmp_path / "release.json"
+    waiting_file(target, monkeypatch)
+    monkeypatch.setattr(os, "rmdir", fail)
+    for _ in range(2):  # what is not paid for, and then a folder without a note
+        assert finish_waiting([target], lambda _: False) == []
+    assert not target.exists()
+
+
+def test_a_folder_that_cannot_be_used_leaves_nothing_in_the_others(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageFault),
+        waiting.held_folders([tmp_path, tmp_path / "none"]),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_of_the_disk_are_told_of_what_waits(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for ask in (waiting._digest, waiting._turn):  # noqa: SLF001 - the disk gives nothing
+        with pytest.raises(StorageFault):
+            ask(tmp_path / "none")
+    with pytest.raises(StorageFault):
+        waiting._standing(tmp_path / "file" / "none")  # noqa: SLF001 - as above
+
+
+def test_a_note_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = waiting_file(tmp_path / "release.json", monkeypatch).with_name("waiting.json")
+    assert note.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_nobody_pays_for_is_not_finished_but_removed(
@@ -644,7 +720,7 @@ def test_a_lock_file_of_a_stranger_is_named(
 # ----------------------------------------------------------------------------
 # Notes that this user did not write.
 
-STRANGE = "\x1b[2J\x1b]0;owned\x07curl somewhere | sh"
+STRANGE = "\x1b[2J\x1b]0;owned\x07curl somewhere | naïve"
 
 
 def test_what_a_note_says_moves_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -653,6 +729,7 @@ def test_what_a_note_says_moves_no_cursor(tmp_path: Path, monkeypatch: pytest.Mo
     note.write_text(json.dumps(json.loads(note.read_text()) | {"command": STRANGE}))
     assert finish_waiting([target], lambda _: None, said.append) == []
     assert "curl" in said[0]
+    assert "naïve" in said[0]
     assert said[0].isprintable()
 
 
@@ -710,7 +787,13 @@ def test_a_waiting_folder_of_a_stranger_is_told_of(
     assert said == [f"left alone: {folder}, which another user may have paid for"]
     with pytest.raises(StorageFault, match=f"{folder.name}.*Got another's"):
         finish_waiting([target], lambda _: True, refuse_strangers=True)
+    with waiting.find_waiting(folder, {target.name}) as found:
+        assert found is None
     assert (folder.exists(), target.exists()) == (True, False)
+
+
+def test_a_waiting_folder_that_is_finished_meanwhile_is_nobody_else_s(tmp_path: Path) -> None:
+    assert not waiting._is_strange(tmp_path / "gone")  # noqa: SLF001 - between two looks
 
 
 def test_whoever_waits_to_finish_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -727,10 +810,10 @@ def test_whoever_waits_to_finish_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_waits_is_found_among_other_files(tmp_path: Path) -> None:
-    place = tmp_path / f".chaffinch-{'0a' * 8}.waiting"
-    for name in (".a", "z", place.name):
+    places = [tmp_path / f".chaffinch-{number * 8}.waiting" for number in ("0a", "2b", "1c", "0b")]
+    for name in (".a", "z", *(place.name for place in places)):
         (tmp_path / name).mkdir()
-    assert waiting.waiting_folders(tmp_path, None, refuse_strangers=False) == [place]
+    assert waiting.waiting_folders(tmp_path, None, refuse_strangers=False) == sorted(places)
 
 
 def test_a_file_of_one_kind_replaces_that_kind_and_nothing_else(tmp_path: Path) -> None:
@@ -740,7 +823,7 @@ def test_a_file_of_one_kind_replaces_that_kind_and_nothing_else(tmp_path: Path) 
     for content in ("", '{"format": "chaffinch/plan@1"}'):
         place.write_text(content)
         refuse_all_but(Kind.PLAN, place)
-    for content in ("some words", "chaffinch-campaign-key-"):
+    for content in ("some words", "{}", "chaffinch-campaign-key-"):
         place.write_text(content)
         with pytest.raises(InvalidInput, match="a new file or a plan"):
             refuse_all_but(Kind.PLAN, place)
