@@ -254,6 +254,7 @@ def test_an_only_column_of_another_name_is_said(
     assert done.code == 0, done.err
     note = "the table: its only column, which has another name, answers 'member'"
     assert done.err.splitlines() == [note] * notes
+    assert CANARY not in done.out
     assert cli(*words, "--column", name).err == ""
 
 

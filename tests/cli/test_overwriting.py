@@ -257,6 +257,45 @@ def test_run_replaces_nothing_of_its_users(
     assert cli(*words).code == 0
 
 
+@pytest.mark.usefixtures("_small_demos")
+def test_a_demo_replaces_nothing_but_a_demo(folder: Path, cli: Callable[..., Done]) -> None:
+    words = ("demo", "-q", "-o", folder / "out")
+    assert cli(*words).code == 0
+    assert cli(*words).code == 0, "its own files are made anew"
+    for name in ("people.csv", "survey.toml", "release.html"):
+        mine = folder / f"mine-{name}"
+        mine.mkdir()
+        (mine / name).write_text("mine")
+        assert cli("demo", "-q", "-o", mine).code == 2
+        assert [(one.name, one.read_text()) for one in mine.iterdir()] == [(name, "mine")]
+    # Nor a release of somebody else.
+    real = folder / "real"
+    real.mkdir()
+    before = (folder / "release.json").read_bytes()
+    (real / "release.json").write_bytes(before)
+    assert cli("demo", "-q", "-o", real).code == 2
+    assert (real / "release.json").read_bytes() == before
+
+
+def test_own_work_around_a_release_is_no_release(folder: Path, cli: Callable[..., Done]) -> None:
+    words, _ = verbs(folder)["analyze"]
+    release, rows = ((folder / f"release.{end}").read_text() for end in ("json", "csv"))
+    for end, content in (
+        (".json", f'{{"mine": 1, "release": {release}}}'),
+        (".csv", f'"my",{rows}'),
+    ):
+        target = folder / f"mine{end}"
+        target.write_text(content)
+        assert kind_of(target) is None
+        assert cli(*words, target).code == 2
+        assert target.read_text() == content
+    table = folder / "mine.csv"
+    before = table.read_bytes()
+    done = cli("encode", folder / "people.csv", "--plan", folder / "survey.plan.json", "-o", table)
+    assert done.code == 2
+    assert table.read_bytes() == before
+
+
 def test_run_does_not_overwrite_its_own_table(folder: Path, cli: Callable[..., Done]) -> None:
     out = folder / "out"
     out.mkdir()

@@ -109,6 +109,8 @@ def test_results_of_another_plan_are_not_overwritten(
     (out / "release.json").rmdir()
     (out / "release.json").write_text("{")
     assert cli("run", other, *tail).code == 2
+    assert cli("run", other, *tail, "--replace").code == 2, "it is no release"
+    (out / "release.json").unlink()
     assert cli("run", other, *tail, "--replace").code == 0
     assert json.loads((out / "release.json").read_text())["title"] == "Other"
 

@@ -73,13 +73,18 @@ def _facts(name: str, place: AnswerColumns, stand_ins: StandIns) -> dict[str, An
     found: dict[str, Any] = {
         "question": name,
         "kind": place.question.kind,
-        "columns": list(place.columns),
+        "columns": _column_names(place),
     }
     counts = [
         {"column": column, "cells": counted.cells, **counted.nonzero}
         for column, counted in stand_ins.of(name).items()
     ]
     return {**found, "counted": counts} if counts else found
+
+
+def _column_names(place: AnswerColumns) -> list[str]:
+    """Return what columns are called; the name of one that nobody asked for may be a cell."""
+    return list(place.columns) if len(place.columns) > 1 else [place.shown]
 
 
 def _show_questions(
@@ -96,7 +101,7 @@ def _show_questions(
     for name, place in places.items():
         sums = [sum(one.get(how, 0) for one in counts[name]) for how in told]
         shown = [f"{number:,}" if number else "" for number in sums]
-        rows.append([name, place.question.kind, ", ".join(place.columns), *shown])
+        rows.append([name, place.question.kind, ", ".join(_column_names(place)), *shown])
     output.table(["question", "kind", "column", *told.values()], rows, texts=3)
 
 

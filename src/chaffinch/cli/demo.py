@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.run import RELEASES
+from chaffinch.errors import ChaffinchError
 from chaffinch.storage.leftovers import remove_folder
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def demo(
             progress=tell,
         )
     answers, truth = people(question)
-    with paths.fill_folder(out) as folder:
+    with paths.fill_folder(out, own=_is_demo(out, plan)) as folder:
         # The people are made up from a seed; what protects them is not.
         tally, sealed = _collect(answers, plan, folder / "sealed", output)
         release = replace(analyze(tally, plan), one_party=True, unit="person")
@@ -97,6 +98,19 @@ def demo(
     output.drawing(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
     output.drawing("Or take the same people the whole way yourself:")
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
+
+
+def _is_demo(out: Path, plan: Plan) -> bool:
+    """Return whether a folder is a demo's: it has its plan, and a release of no other."""
+    from chaffinch import load_plan, load_release
+
+    try:
+        if load_plan(out / "browsers.plan.json").id != plan.id:
+            return False
+        release = out / "release.json"
+        return not release.exists() or load_release(release).plan_id == plan.id
+    except ChaffinchError:
+        return False
 
 
 def _needed() -> str:

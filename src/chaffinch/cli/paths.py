@@ -121,6 +121,7 @@ def message_target(
         remove_leftovers(Path(os.path.realpath(found)).parent)
         given = [one for one in inputs if one is not None]
         refuse_to_overwrite(found, inputs=given, replaceable=replaceable)
+        refuse_all_but(Kind.BATCH, found)
     return found
 
 
@@ -170,8 +171,8 @@ def require_folder(out: Path) -> None:
 def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     """Yield an empty folder whose files move to ``out`` when all went well.
 
-    After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
-    cannot be made again is replaced, unless it was all made by the same command (``own``).
+    After a failure, Ctrl-C included, everything is as it was before. No other file in ``out`` is
+    replaced, unless all were made by the same command (``own``).
     """
     made = False
     require_name(out)
@@ -209,14 +210,15 @@ def _plans_first(file: Path) -> tuple[bool, str]:
 
 
 def _refuse_other(target: Path, file: Path) -> None:
-    """Refuse to replace what cannot be made again, unless by the same bytes."""
-    # A release of the same command is replaced by a new one.
-    replaceable = Kind.RELEASE if kind_of(file) is Kind.RELEASE else None
-    try:
-        refuse_to_overwrite(target, replaceable=replaceable)
-    except InvalidInput:
-        if not filecmp.cmp(target, file, shallow=False):
-            raise
+    """Refuse to replace anything that is there, unless by the same bytes."""
+    if target.is_file() and target.stat().st_size and not filecmp.cmp(target, file, shallow=False):
+        refuse_to_overwrite(target)  # which says what it is, if that is known
+        raise InvalidInput(
+            "output",
+            "a folder without other files of the same names",
+            target.name,
+            hint="name another folder: what is there may be somebody's only copy",
+        )
 
 
 def _parse_pairs(given: Sequence[str]) -> dict[str, str]:

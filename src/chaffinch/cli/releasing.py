@@ -218,7 +218,8 @@ class Releasing:
         It says so where ``one_party`` held all answers and added the noise.
         """
         made = cf.analyze(tally, plan, level=self.level, adjustment=self.adjustment)
-        return replace(made, one_party=one_party)
+        # The parties that a plan names have no part in what one party does.
+        return replace(made, one_party=one_party, trust="" if one_party else made.trust)
 
     def bill(self, tally: Tally, plan: Plan, request: str = "") -> Bill | None:
         """Return what a ledger pays for the release; ``request`` is what was asked for."""

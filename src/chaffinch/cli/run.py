@@ -349,16 +349,12 @@ def _show_finished(
 
 
 def _refuse_outputs(out: Path, how: _Options) -> None:
-    """Refuse a folder where a plan or a release would replace anything else.
-
-    Whoever asks for it may replace files, but none that cannot be made again.
-    """
+    """Refuse a folder where a plan or a release would replace anything else."""
     for name, kind in ((PLAN, Kind.PLAN), *((name, Kind.RELEASE) for name in RELEASES)):
         # A plan that is there may be the one that was named.
         given = how.inputs if kind is Kind.RELEASE else ()
         refuse_to_overwrite(out / name, inputs=given, replaceable=kind)
-        if not how.replace:
-            refuse_all_but(kind, out / name)
+        refuse_all_but(kind, out / name)
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:

@@ -67,8 +67,16 @@ RELEASE_FACTS = b"chaffinch.release"
 """The key under which a Parquet file holds the document of its release, without the rows."""
 RELEASE_PAGE = '<meta name="generator" content="chaffinch release">'
 """What tells a page of a release, near its start."""
-_RELEASE_COLUMNS = b'"estimate","standard_error","low","high","low_together","high_together"\n'
-"""How the first line of a release in CSV ends."""
+_RELEASE_NUMBERS = b'"estimate","standard_error","low","high","low_together","high_together"\n'
+_RELEASE_LINES = tuple(
+    texts + _RELEASE_NUMBERS
+    for texts in (
+        b'"question","value",',
+        b'"group","kind",',
+        b'"question","value","round","until",',
+    )
+)
+"""The first lines of releases in CSV: of a survey, a reach, a trend."""
 _FACTS = {_MESSAGES: Kind.BATCH, RELEASE_FACTS: Kind.RELEASE}
 _MANIFEST = "manifest.json"
 """What tells that a folder is a batch."""
@@ -114,13 +122,16 @@ def document_kind(content: bytes) -> Kind | None:
     if not _text_of(content[:_LARGEST]).startswith(b"{"):
         return None
     found = _FORMAT.search(content[:_LARGEST])
-    return _FORMATS.get(found.group(1).decode()) if found else None
+    kind = _FORMATS.get(found.group(1).decode()) if found else None
+    # What holds a release among other things is somebody's own work.
+    first = found is not None and not content[: found.start()].strip(b"{ \t\r\n\xef\xbb\xbf")
+    return None if kind is Kind.RELEASE and not first else kind
 
 
 def _is_shown_release(head: bytes) -> bool:
     """Return whether a file begins as a page or a CSV file of a release does."""
     first, end, _ = head.partition(b"\n")
-    return RELEASE_PAGE.encode() in head or (first + end).endswith(_RELEASE_COLUMNS)
+    return RELEASE_PAGE.encode() in head or first + end in _RELEASE_LINES
 
 
 def _text_of(content: bytes) -> bytes:

@@ -408,9 +408,10 @@ def _drawing_notes(release: Release) -> tuple[str, ...]:
         return ()
     one = release.contributions == 1
     some = "One row of each person was" if one else f"{release.contributions} rows of each were"
+    fewer = "" if one else " Who has fewer counts with empty ones, which are missing answers."
     note = (
         f"{some} drawn at random, and the numbers are those of the rows that were drawn. Standard "
-        "errors and intervals cover the noise, not the drawing."
+        f"errors and intervals cover the noise, not the drawing.{fewer}"
     )
     return (note,)
 

@@ -211,7 +211,8 @@ class CampaignKey:
             before = self.made_for(publisher)
             if before is not None and before["sha256"] != entry["sha256"]:
                 self.refuse_second(publisher, entry["plan"])
-            self._refuse_other_plan(entry["plan"])
+            if before is None:  # What it has made may be handed out, whatever it has made besides.
+                self._refuse_other_plan(entry["plan"])
             kept = before or entry
             with ExitStack() as drafts:
                 for record in records:
