@@ -143,6 +143,17 @@ def test_the_delta_method_fails_where_a_group_is_small(runs: int) -> None:
     assert (told.high - told.low)[~known].mean() > 0.7
 
 
+@pytest.mark.parametrize(
+    ("ratio", "tail"), [(0.1, 0.025), (0.3, 0.2), (7 / 8, 0.001), (0.932, 1e-9)]
+)
+def test_critical_values_of_geometric_noise_have_a_closed_form(ratio: float, tail: float) -> None:
+    """P(D >= n) = a^n / (1 + a), however little noise there is and however rare a miss."""
+    joint = SignedTogether(ratio, 1.0)
+    by_hand = math.ceil(math.log(tail * (1 + ratio)) / math.log(ratio))
+    found = _critical_multiple(joint, (1,), (1,), tail) * math.sqrt(joint.own)
+    assert found == pytest.approx(by_hand)
+
+
 def test_a_normal_law_fails_where_the_noise_is_geometric() -> None:
     """Planted: a quantile of the normal law for the critical value of one cell."""
     joint, miss, runs = SignedTogether(7 / 8, 1.0), 0.002, 20_000
@@ -249,6 +260,21 @@ def test_groups_that_may_be_empty_are_named_and_nothing_is_told_of_them() -> Non
     assert note == "No share can be given for b, d: nobody may be there, as far as is known."
 
 
+def test_a_group_is_known_if_somebody_is_there_in_all_groups_at_once() -> None:
+    """One that has its own interval above 0, and not that of all four together, is not."""
+
+    def least(count: float, miss: float) -> float:
+        return float(_sum_intervals(JOINT, np.array([[count, 0.0]]), PEOPLE, miss).low[0])
+
+    counts = range(1, 200)
+    doubtful = next(one for one in counts if least(one, MISS) > 0)
+    assert least(doubtful, MISS / 4) == 0
+    surely = next(one for one in counts if least(one, MISS / 4) == 1)
+    cells = np.array([[doubtful, 0], [surely, 0], [500, 0], [500, 0]], dtype=float)
+    told = crossed_answer(CROSS, JOINT, cells.ravel(), PEOPLE, 1 - MISS)
+    assert told.unknown == (("a",),)
+
+
 def test_shares_are_of_those_who_answered() -> None:
     cross = Cross(
         {
@@ -273,6 +299,29 @@ def test_of_three_questions_the_groups_are_pairs() -> None:
     margins = {(row.question, row.value): row.estimate for row in told.of_kind("margin")}
     assert margins["third", "no"] == sum(range(100, 1700, 200))
     assert margins["group", "a"] == 1_000
+    assert {row.question for row in told.of_kind("share")} == {"third"}
+    assert told.unit == ""
+
+
+def test_of_three_questions_the_last_one_is_told() -> None:
+    """Whatever the second one has: more values, or no gaps."""
+    groups = {
+        "group": Choice(["a", "b"], missing="refuse"),
+        "held": Choice(["x", "y", "z"], missing="refuse"),
+    }
+    quiet = SignedTogether(1e-9, 1.0)
+    cross = Cross({**groups, "drink": Choice(["tea"], missing="count")})
+    counts = np.array([[30.0, 10.0], [10.0, 10.0], [50.0, 0.0]] * 2)
+    told = crossed_answer(cross, quiet, counts.ravel(), 220, 0.95)
+    found = [(*row.given, row.value, row.estimate) for row in told.of_kind("share")]
+    assert found[:2] == [
+        ("a", "x", "tea", pytest.approx(1.0)),
+        ("a", "x", "(missing)", pytest.approx(0.25)),
+    ]
+    assert {row.question for row in told.of_kind("share")} == {"drink"}
+    cross = Cross({**groups, "delay": Number(0, 10)}, levels=3)
+    told = crossed_answer(cross, quiet, np.full(18, 20.0), 360, 0.95)
+    assert {(row.question, row.value) for row in told.of_kind("mean")} == {("delay", "mean")}
 
 
 # ----------------------------------------------------------------------------
@@ -347,19 +396,24 @@ def test_a_sum_lies_between_whole_numbers_within_its_critical_value() -> None:
     assert found.low.tolist() == [math.ceil(140.75 - room), 0, math.ceil(2_030 - room)]
     assert found.high.tolist() == [math.floor(140.75 + room), math.floor(0.5 + room), PEOPLE]
     assert 20 < room < 50
+    nobody = _sum_intervals(JOINT, np.array([[-50.0, -50.0]]), PEOPLE, MISS)
+    assert (nobody.low[0], nobody.high[0]) == (0, 0)
+    known = _sum_intervals(SignedTogether(1e-12, 1.0), np.array([[60.0, 40.0]]), PEOPLE, MISS)
+    assert (known.low[0], known.high[0]) == (100, 100)
 
 
 def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
-    cells = np.array([[0.3, 0.2], [0.0, 0.0], [1.0, -3.0]])
+    cells = np.array([[0.3, 0.2], [0.0, 0.0], [1.0, -3.0], [2.0, -2.0]])
     found = _ratio_intervals(JOINT, cells, [0, 1], MISS)
     assert found.estimates[0] == pytest.approx(0.4)
-    assert np.isnan(found.estimates).tolist() == [False, True, True]
-    assert np.isnan(found.errors).tolist() == [False, True, True]
+    assert np.isnan(found.estimates).tolist() == [False, True, True, True]
+    assert np.isnan(found.errors).tolist() == [False, True, True, True]
 
 
-def test_the_ends_of_a_ratio_are_where_its_test_statistic_is_critical() -> None:
+@pytest.mark.parametrize("miss", [1e-4, 0.5])
+def test_the_ends_of_a_ratio_are_where_its_test_statistic_is_critical(miss: float) -> None:
     """Of two equal halves T(r) = Σ (s − r)·count weighs both cells alike."""
-    miss, count = 1e-4, 20_000.0
+    count = 20_000.0
     found = _ratio_intervals(JOINT, np.array([[count, count]]), [0, 1], miss)
     multiple = _critical_multiple(JOINT, (-1, 1), (1, 1), miss / 2)
     room = multiple * math.sqrt(0.5 * JOINT.own) / (2 * count)
@@ -369,6 +423,32 @@ def test_the_ends_of_a_ratio_are_where_its_test_statistic_is_critical() -> None:
     assert found.errors[0] == pytest.approx(math.sqrt(0.5 * JOINT.own) / (2 * count))
 
 
+def test_without_noise_rounding_is_all_that_a_mean_can_miss_by() -> None:
+    """T(r) is normal then, with the variance that rounding has; a group may have none."""
+    quiet = SignedTogether(1e-15, 1.0)
+    cells = np.array([[50.0, 50.0, 0.0], [20.0, 60.0, 20.0], [30.0, 40.0, 30.0]])
+    spread = np.array([0.25, 4.0, 0.0])
+    found = _ratio_intervals(quiet, cells, [0, 0.5, 1], MISS, rounding=spread)
+    assert found.estimates == pytest.approx([0.25, 0.5, 0.5])
+    assert found.errors == pytest.approx(np.sqrt(spread) / 100, abs=1e-6)
+    room = stats.norm.isf(MISS / 2) * np.sqrt(spread) / 100
+    assert found.low == pytest.approx(found.estimates - room, abs=1e-6)
+    assert found.high == pytest.approx(found.estimates + room, abs=1e-6)
+
+
+def test_an_answer_that_is_the_only_one_has_all_who_answered() -> None:
+    cross = Cross(
+        {
+            "group": Choice(["a", "b"], missing="refuse"),
+            "drink": Choice(["tea"], missing="count"),
+        }
+    )
+    told = crossed_answer(cross, JOINT, np.array([600.0, 400.0, 300.0, 700.0]), PEOPLE, 1 - MISS)
+    found = {(*row.given, row.value): row.numbers for row in told.of_kind("share")}
+    assert found["a", "tea"] == found["b", "tea"] == pytest.approx((1, 0, 1, 1, 1, 1))
+    assert found["a", "(missing)"][0] == pytest.approx(0.4)
+
+
 def test_without_noise_a_ratio_is_known() -> None:
     """Also next to a place where one multiple takes over from another."""
     quiet = SignedTogether(1e-12, 1.0)
@@ -376,6 +456,7 @@ def test_without_noise_a_ratio_is_known() -> None:
     found = _ratio_intervals(quiet, cells, [0, 1], MISS)
     for ends in (found.low, found.high):
         assert ends == pytest.approx([0.7505, 0.7495, 1.0, 0.0], abs=1e-4)
+        assert ends.max() <= 1
 
 
 def test_where_nothing_is_possible_the_nearest_ratio_is_left() -> None:

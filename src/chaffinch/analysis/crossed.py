@@ -275,11 +275,11 @@ def _multiple_at(
     joint: JointNoise, values: Floats, counts: NDArray[Any], ratio: float, tail: float
 ) -> float:
     weights = values - ratio
-    scale = _LARGEST_WEIGHT / float(np.abs(weights).max())
-    whole = np.rint(weights * scale).astype(int)
-    divisor = math.gcd(*whole.tolist())
-    if not divisor:
+    largest = float(np.abs(weights).max())
+    if not largest:  # T(r) is 0: all that can be answered has this score
         return 0.0
+    whole = np.rint(weights * (_LARGEST_WEIGHT / largest)).astype(int)
+    divisor = math.gcd(*whole.tolist())
     return _critical_multiple(
         joint, tuple((whole // divisor).tolist()), tuple(counts.tolist()), tail
     )
