@@ -18,6 +18,7 @@ from scipy import stats
 from chaffinch.analysis.crossed import (
     _critical_multiple,
     _Interval,
+    _multiple_at,
     _ratio_intervals,
     _sum_intervals,
     crossed_answer,
@@ -408,6 +409,24 @@ def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
     assert found.estimates[0] == pytest.approx(0.4)
     assert np.isnan(found.estimates).tolist() == [False, True, True, True]
     assert np.isnan(found.errors).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "weights"), [(0.0, (0, 1)), (0.3, (-5, 12)), (0.5, (-1, 1)), (1.0, (-1, 0))]
+)
+def test_a_ratio_is_judged_by_the_law_of_its_own_weights(
+    ratio: float, weights: tuple[int, int]
+) -> None:
+    found = _multiple_at(JOINT, np.array([0.0, 1.0]), np.array([2, 3]), ratio, 0.01)
+    assert found == _critical_multiple(JOINT, weights, (2, 3), 0.01)
+
+
+def test_a_normal_law_has_no_part_in_a_ratio_without_rounding() -> None:
+    """Half of this noise is far nearer to 0 than that of a normal law is."""
+    joint, count = SignedTogether(0.99, 0.1), 20_000.0
+    found = _ratio_intervals(joint, np.array([[count, count]]), [0, 1], 0.5)
+    normal = stats.norm.isf(0.25) * found.errors[0]
+    assert 0 < found.high[0] - 0.5 < 0.8 * normal
 
 
 @pytest.mark.parametrize("miss", [1e-4, 0.5])

@@ -13,7 +13,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.analysis.analyze import _NO_MEAN, _NO_SHARES
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.expansion import Asked, expanded
+from chaffinch.planning.expansion import Asked, expanded, spread_answers
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
@@ -42,6 +42,25 @@ def test_only_counted_numbers_need_a_part_beside_them() -> None:
         Asked("c", asked[2][1]),
         Asked("d", asked[3][1]),
     )
+
+
+def test_every_part_is_told_its_own_answer() -> None:
+    asked: list[tuple[str, Question]] = [
+        ("a", cf.Bit()),
+        ("b", DELAY),
+        ("c", DELAY),
+        ("d", cf.Bit()),
+    ]
+    silent, told = np.array([math.nan, 0.25]), np.array([0.75, math.nan])
+    found = spread_answers(expanded(asked), [np.array([0, 1]), silent, told, np.array([1, 1])])
+    assert [one.tolist() for one in found] == [
+        [0, 1],
+        [0.5, 0.25],
+        [0, 1],
+        [0.75, 0.5],
+        [1, 0],
+        [1, 1],
+    ]
 
 
 def test_the_count_of_answers_is_paid_for(plan: Plan) -> None:
