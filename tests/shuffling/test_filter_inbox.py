@@ -90,6 +90,8 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(inbox: FilterInbox) -> Non
     with pytest.raises(StorageFault):
         inbox.read(PLAN, NAME)
     assert inbox.key_ids() == set(range(256)), "it may be for any of them"
+    with pytest.raises(StorageFault):
+        inbox.is_there(PLAN, "no name can be so long" * 20)
 
 
 def test_the_same_filter_is_known_again_and_no_other_is_taken(inbox: FilterInbox) -> None:
@@ -115,6 +117,26 @@ def test_of_a_shuffled_filter_its_digest_is_left(inbox: FilterInbox) -> None:
         assert inbox.read(PLAN, NAME) is None
         assert not inbox.is_there(PLAN, NAME)
         assert inbox.key_ids() == set()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_key_is_needed_behind_filters_that_were_shuffled(
+    inbox: FilterInbox, monkeypatch: pytest.MonkeyPatch, *, turned: bool
+) -> None:
+    """In whatever order the disk lists them."""
+    real = Path.glob
+
+    def glob(folder: Path, pattern: str) -> list[Path]:
+        return sorted(real(folder, pattern), reverse=turned)
+
+    stranger, later = Ed25519PrivateKey.generate(), OpeningKey.new(5)
+    name = stranger.public_key().public_bytes_raw().hex()
+    arrive(inbox, sealed())
+    arrive(inbox, sealed(stranger, later), name=name, taken=lambda: {later.head})
+    monkeypatch.setattr(Path, "glob", glob)
+    first, last = sorted([NAME, name], reverse=turned)
+    inbox.purge(PLAN, first)
+    assert inbox.key_ids() == ({5} if last == name else {4})
 
 
 def test_filters_of_others_stand_in_nobodys_way(inbox: FilterInbox) -> None:
