@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
@@ -28,6 +29,7 @@ from chaffinch.parallel import Errands
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Target
+from chaffinch.services import front as fronts
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
@@ -152,6 +154,9 @@ class AtWork:
     acknowledged: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Self:
+        # Fronts follow their keys when they are told to here, and not once a second: on a busy
+        # machine a scene may last longer than keys that were not read again are good for.
+        fronts._LONGEST_UNSEEN = math.inf  # noqa: SLF001
         self._loop = asyncio.new_event_loop()
         self.wires = Wires(self._loop.run_until_complete)
         self._fronts: list[Front] = []
