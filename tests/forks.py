@@ -71,8 +71,6 @@ _MODULES = (
     "chaffinch.services.hop",
     "chaffinch.services.server",
     "httptools",
-    "uvicorn.lifespan.off",
-    "uvicorn.protocols.http.httptools_impl",
     "uvloop",
 )
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

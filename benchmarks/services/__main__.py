@@ -7,7 +7,7 @@ import sys
 from benchmarks.topics import main
 
 TOPICS = ("collecting", "shuffling", "analyzing", "soaking")
-PACKAGES = ("cryptography", "uvicorn", "httptools", "uvloop")
+PACKAGES = ("cryptography", "httptools", "uvloop")
 NOTE = (
     "Reports or messages for each second of processor time of the service, over the key "
     "exchanges of `openssl speed ecdhx25519`; taken in turn, medians of the ratios."

@@ -151,7 +151,7 @@ def test_a_title_cannot_steer_the_terminal(cli: Callable[..., Done], folder: Pat
 
 def test_the_demo_says_what_a_rehearsal_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demo._needed() == ""  # noqa: SLF001 - the demo itself takes a while
-    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "uvicorn" else name)
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "httptools" else name)
     assert "pip install '.[services]'" in demo._needed()  # noqa: SLF001
 
 

@@ -218,9 +218,21 @@ def port_of(plan: AnyPlan, name: str) -> int:
     return port
 
 
+_SIGNING = threading.Lock()
+"""Held by a thread of this process while it signs or verifies."""
+
+
 def dies_at(place: str, work: Callable[[], object]) -> bool:
-    """Do something in a copy of this process; return whether it was killed at a failpoint."""
-    child = os.fork()
+    """Do something in a copy of this process; return whether it was killed at a failpoint.
+
+    A lock of OpenSSL that another thread holds at that moment stays locked in the copy, which then
+    waits for ever. So no other thread may be inside of it.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "errand":  # Of a hop before; it talks to the receiver.
+            thread.join(10)
+    with _SIGNING:
+        child = os.fork()
     if child == 0:
         try:
             failpoints.want(place)
@@ -297,7 +309,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _show_keys(self) -> None:
         receiver = self.server.receiver
-        body = receiver.party.key_list(receiver.collection.plan.id)
+        with _SIGNING:
+            body = receiver.party.key_list(receiver.collection.plan.id)
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -317,14 +330,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self, fault: str, content: bytes | None) -> None:
         receiver = self.server.receiver
         batch_id = self.path.rsplit("/", 1)[1]
-        if content is not None and receiver.is_whole(batch_id, content):
-            receiver.batches[batch_id] = content
+        with _SIGNING:
+            if content is not None and receiver.is_whole(batch_id, content):
+                receiver.batches[batch_id] = content
+            signer = receiver.collection.hops[0] if fault == "forged" else receiver.party
+            receipt = sign_receipt(batch_id, signer.identity)
         if fault.startswith("drop"):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        signer = receiver.collection.hops[0] if fault == "forged" else receiver.party
-        body = sign_receipt(batch_id, signer.identity) * (10_000 if fault == "long" else 1)
+        body = receipt * (10_000 if fault == "long" else 1)
         status = 201 if batch_id in receiver.batches else 404
         self.send_response(503 if fault == "busy" else status)
         self.send_header("content-length", str(len(body)))

@@ -6,7 +6,7 @@ import http.client
 import json
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +18,7 @@ from chaffinch.planning.parties import Parties, Party
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.services.http import Application, Request, Response
 from chaffinch.shuffling.inbox import Upload, read_segment, recover, sealed_segments
 from chaffinch.wire import media_types
 from tests.engines import plans
@@ -79,6 +80,18 @@ def make_site(folder: Path, *, hops: int = 1, users: int = 3, slots: int = 3) ->
     return Site(folder, plan, keys)
 
 
+async def asked(
+    application: Application, method: str, path: str, body: bytes = b"", media_type: str = ""
+) -> Response:
+    """Return what an application answers, asked as a connection would."""
+
+    async def blocks() -> AsyncIterator[bytes]:
+        yield body
+
+    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+    return await application(Request(method, path.encode(), headers, blocks()))
+
+
 # ----------------------------------------------------------------------------
 # Processes.
 
@@ -90,7 +103,8 @@ from chaffinch.planning.plan import load_plan
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
-from chaffinch.services.server import Limits, Listener, run
+from chaffinch.services.connections import Limits
+from chaffinch.services.server import Listener, run
 
 folder, place = Path(sys.argv[1]), Path(sys.argv[2])
 chosen = json.loads(sys.argv[3])

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from chaffinch.shuffling.state import State
 from chaffinch.wire import media_types
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import TYPE, problem_word
-from tests.services.servers import Site, collecting, make_site
+from tests.services.servers import Site, asked, collecting, make_site
 
 
 @pytest.fixture
@@ -123,18 +122,8 @@ def test_nothing_is_taken_for_keys_that_cannot_be_read_any_more(
 
 async def post(hop: Collector, site: Site, body: bytes) -> tuple[int, bytes]:
     """Send reports to a collector that runs here; return the status and what it answers."""
-    answers: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        answers.append(message)
-
-    headers = [(b"content-type", media_types.REPORTS.encode())]
-    scope = {"raw_path": site.path().encode(), "method": "POST", "headers": headers}
-    await hop.application(scope, receive, send)
-    return answers[0]["status"], answers[1]["body"]
+    found = await asked(hop.application, "POST", site.path(), body, media_types.REPORTS)
+    return found.status, found.body
 
 
 def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:

@@ -313,7 +313,7 @@ def test_a_hop_starts_without_what_it_never_uses() -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("missing", ["uvicorn", "uvloop", "prometheus_client"])
+@pytest.mark.parametrize("missing", ["httptools", "uvloop", "prometheus_client"])
 def test_without_the_extra_the_hint_says_how_to_install_it(missing: str) -> None:
     program = (
         f"import sys; sys.modules[{missing!r}] = None\n"

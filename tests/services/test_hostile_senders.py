@@ -148,6 +148,17 @@ def test_a_body_in_chunks_is_taken(site: Site, service: Running) -> None:
     waited(lambda: {8000, 8001} <= set(site.numbers(runs=True)))
 
 
+def test_bodies_may_come_in_parts_one_after_the_other(site: Site, service: Running) -> None:
+    body = site.reports(150)
+    content = _head(site, f"content-length: {len(body)}") + body
+    with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
+        for _ in range(3):
+            for start in range(0, len(content), 20_000):
+                connection.sendall(content[start : start + 20_000])
+                time.sleep(0.01)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 201")
+
+
 @pytest.mark.parametrize("pieces", [1, 40])
 def test_a_long_head_is_refused(service: Running, pieces: int) -> None:
     content = b"GET / HTTP/1.1\r\n" + b"".join(
@@ -172,11 +183,14 @@ def test_an_upgrade_is_not_made(site: Site, service: Running) -> None:
     assert b" 101 " not in service.raw(_head(site, *lines))
 
 
-def test_a_few_requests_may_come_at_once_and_no_more(site: Site, service: Running) -> None:
+def test_what_is_sent_ahead_of_an_answer_is_not_taken(site: Site, service: Running) -> None:
     """Each that waits for its turn takes memory, and a megabyte holds fifty thousand."""
-    request = f"GET /v1/plans/{site.plan.id} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
-    last = request.replace(b"host", b"connection: close\r\nhost")
-    assert service.raw(request * 3 + last).count(b"HTTP/1.1 200") == 4
+    body = site.reports(1, first=9000)
+    request = _head(site, f"content-length: {len(body)}") + body
+    found = service.raw(request + request.replace(body, site.reports(1, first=9001)) * 3)
+    assert found.count(b"HTTP/1.1") == 1
+    assert found.startswith(b"HTTP/1.1 201")
+    assert b"connection: close" in found, "its sender knows what to send again"
     before = service.memory()
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
         reader = threading.Thread(target=read_all, args=[connection])
@@ -186,15 +200,65 @@ def test_a_few_requests_may_come_at_once_and_no_more(site: Site, service: Runnin
                 connection.sendall(b"GET / HTTP/1.1\r\n\r\n" * 50_000)
         reader.join(20)
         assert not reader.is_alive(), "it was not hung up"
-    assert service.memory() - before < 32 << 20
+    assert service.memory() - before < 16 << 20
+    assert service.post(site.path(), site.reports(1, first=9002)) == 201
+    waited(lambda: 9002 in site.numbers(runs=True))
+    assert 9000 in site.numbers(runs=True)
+    assert 9001 not in site.numbers(runs=True)
+
+
+def test_who_sends_nothing_more_is_still_answered(site: Site, service: Running) -> None:
+    body = site.reports(1)
+    with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
+        connection.sendall(_head(site, f"content-length: {len(body)}") + body)
+        connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection).startswith(b"HTTP/1.1 201")
+
+
+def test_who_asks_before_it_sends_a_body_is_told_to_go_on(site: Site, service: Running) -> None:
+    body = site.reports(1)
+    with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
+        lines = ("expect: 100-continue", "connection: close")
+        connection.sendall(_head(site, f"content-length: {len(body)}", *lines))
+        assert connection.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert read_all(connection).startswith(b"HTTP/1.1 201")
+    # Nobody is asked for what is refused anyway.
+    content = _head(site, f"content-length: {1 << 30}", "expect: 100-continue")
+    assert service.raw(content).startswith(b"HTTP/1.1 413")
+
+
+def test_a_refusal_reaches_who_has_still_much_to_send(site: Site, service: Running) -> None:
+    connection = service.connect()
+    headers = {"content-type": media_types.REPORTS}
+    connection.request("POST", site.path(), bytes(7 << 20), headers)
+    reply = connection.getresponse()
+    assert (reply.status, reply.getheader("connection")) == (413, "close")
+    assert problem_word(reply.read()) == "tooLarge"
+    connection.close()
+
+
+def test_a_head_is_answered_without_a_body(site: Site, service: Running) -> None:
+    path = f"/v1/plans/{site.plan.id}"
+    whole = service.ask("GET", path)
+    found = service.raw(f"HEAD {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+    assert found.endswith(b"\r\n\r\n")
+    assert b"content-length: %d\r\n" % len(whole.content) in found
+    # A whole address means the same as its path, and what follows a question mark nothing.
+    for other in (f"http://somewhere{path}", f"{path}?x=1"):
+        found = service.raw(f"GET {other} HTTP/1.0\r\n\r\n".encode())
+        assert found.endswith(whole.content)
+    assert _reply(service.raw(b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n"))[0] in (400, 404)
 
 
 LONG_ANSWERS = """
-from chaffinch.services.server import Limits, Listener, run
+from chaffinch.services.connections import Limits
+from chaffinch.services.server import Listener, run
 
-async def answer(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": bytes(16 << 20)})
+from chaffinch.services.http import Response
+
+async def answer(request):
+    return Response(200, bytes(16 << 20))
 
 limits = Limits(patience_seconds=0.7, idle_seconds=30.0, connections=4)
 run([Listener(answer)], limits=limits, announce=lambda found: print(*found, flush=True))

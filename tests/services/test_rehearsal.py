@@ -72,7 +72,7 @@ def test_the_logs_of_a_rehearsal_that_fails_are_where_it_says(
 
 
 def test_a_rehearsal_without_the_services_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "uvicorn.py").write_text("raise ImportError\n")
+    (tmp_path / "httptools.py").write_text("raise ImportError\n")
     done = subprocess.run(
         [sys.executable, "-m", "chaffinch", "rehearse", "--people", "60"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

@@ -15,10 +15,10 @@ from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
+from chaffinch.services.connections import Limits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.hop import EXAMPLE, HopSettings, read_hop
 from chaffinch.services.openers import Cluster
-from chaffinch.services.server import Limits
 from chaffinch.services.settings import Address, names_analyzer
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience

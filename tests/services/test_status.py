@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from chaffinch.services import hop as hop_process
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.logs import Log
 from chaffinch.services.status import Law, PlanStatus, Status
+from tests.services.servers import asked
 
 PLAN = "ab" * 32
 GOOD = {
@@ -57,17 +57,8 @@ def test_an_analyzer_has_a_law_of_its_own() -> None:
 
 def answered(board: Board, path: str) -> tuple[int, bytes]:
     """What the listener of a board answers."""
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "raw_path": path.encode(), "headers": []}
-    asyncio.run(board.application(scope, receive, send))
-    return sent[0]["status"], sent[1]["body"]
+    found = asyncio.run(asked(board.application, "GET", path))
+    return found.status, found.body
 
 
 def test_a_service_is_ready_when_it_has_posted() -> None:

@@ -26,7 +26,7 @@ EPSILON, DELTA = 1.0, 1e-8
 _TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
 _WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
-_OF_SERVICES = ("uvicorn", "httptools", "prometheus_client")
+_OF_SERVICES = ("httptools", "uvloop", "prometheus_client")
 """What the extra of services installs; without it nothing can be rehearsed."""
 
 

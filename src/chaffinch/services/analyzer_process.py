@@ -21,10 +21,11 @@ from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.batches import BatchLimits
+from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
-from chaffinch.services.server import Limits, run
+from chaffinch.services.server import run
 from chaffinch.services.settings import (
     SERVER_LIMITS,
     FrontModel,

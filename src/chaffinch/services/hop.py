@@ -17,11 +17,12 @@ from chaffinch.planning.plan import Plan
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
+from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
-from chaffinch.services.server import Limits, run
+from chaffinch.services.server import run
 from chaffinch.services.settings import (
     SERVER_LIMITS,
     Address,

@@ -1,22 +1,20 @@
 """What all services share of HTTP: routes, bodies within limits, and one form of refusal.
 
-Raw ASGI without a framework. Nothing here keeps, logs or repeats who asks: no address, no
-header, no time. ``X-Forwarded-For`` and its like are not read.
+A request has an address, headers and a body, and gets one answer; what a connection is, only
+``connections`` knows. Nothing here keeps, logs or repeats who asks: no address, no header, no time.
+``X-Forwarded-For`` and its like are not read.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from chaffinch.wire.problems import TYPE, Kind, Problem
 
-_Scope = dict[str, Any]
-_Receive = Callable[[], Awaitable[dict[str, Any]]]
-_Send = Callable[[dict[str, Any]], Awaitable[None]]
-_Headers = tuple[tuple[bytes, bytes], ...]
+_Headers = Sequence[tuple[bytes, bytes]]
 
 _PARAMETERS = {
     "plan": "[0-9a-f]{64}",
@@ -46,21 +44,27 @@ Handler = Callable[["Request"], Awaitable[Response]]
 
 
 class Request:
-    """What is asked; its body can be read once."""
+    """What is asked; its body can be read once.
 
-    __slots__ = ("_receive", "_scope", "parameters")
+    ``path`` is the address without what follows a question mark; names of headers are in lower
+    case. ``body`` yields what comes, and raises ``SenderGone`` where the rest never will.
+    """
 
-    def __init__(self, scope: _Scope, receive: _Receive, parameters: Mapping[str, str]) -> None:
-        self._scope = scope
-        self._receive = receive
-        self.parameters = parameters
+    __slots__ = ("_body", "_headers", "method", "parameters", "path")
+
+    def __init__(
+        self, method: str, path: bytes, headers: _Headers, body: AsyncIterator[bytes]
+    ) -> None:
+        self.method, self.path = method, path
+        self._headers, self._body = headers, body
+        self.parameters: Mapping[str, str] = {}
         """What stands at the places of the address that a route names."""
 
     def header(self, name: bytes) -> bytes:
         """Return the value of a header; empty if there is none."""
-        for key, value in self._scope["headers"]:
+        for key, value in self._headers:
             if key == name:
-                return bytes(value)
+                return value
         return b""
 
     def require_type(self, media_type: bytes) -> None:
@@ -88,27 +92,16 @@ class Request:
 
     async def blocks(self, *, most: int) -> AsyncIterator[bytes]:
         """Yield the body as it comes; refuse a longer one as soon as that is known."""
-        self._refuse_long(most)
-        length, more = 0, True
-        while more:
-            message = await self._next()
-            more = message["more_body"]
-            length += len(message["body"])
-            if length > most:
-                raise Problem(Kind.TOO_LARGE)
-            yield message["body"]
-
-    def _refuse_long(self, most: int) -> None:
         said = self.header(b"content-length")
-        # The server has refused what is no number, and reads no more than was said.
+        # The parser has refused what is no number, and takes no more than was said.
         if said and int(said) > most:
             raise Problem(Kind.TOO_LARGE)
-
-    async def _next(self) -> dict[str, Any]:
-        message = await self._receive()
-        if message["type"] != "http.request":
-            raise SenderGone
-        return message
+        length = 0
+        async for block in self._body:
+            length += len(block)
+            if length > most:
+                raise Problem(Kind.TOO_LARGE)
+            yield block
 
 
 class Room:
@@ -137,9 +130,9 @@ class _Found(NamedTuple):
     parameters: Mapping[str, str]
 
 
-async def refuse_all(_scope: Any, _receive: Any, send: Any) -> None:
+async def refuse_all(_request: Request) -> Response:
     """Answer that there are too many connections."""
-    await _answer(refusal(Problem(Kind.OVERLOADED, retry_after=5)), send)
+    return refusal(Problem(Kind.OVERLOADED, retry_after=5))
 
 
 class Application:
@@ -154,34 +147,34 @@ class Application:
         self._routes = [(_pattern(path), handlers) for path, handlers in routes.items()]
         self._known: dict[bytes, _Found] = {}
 
-    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        """Answer one request."""
+    async def __call__(self, request: Request) -> Response:
+        """Return the answer to a request; SenderGone if there is nobody to answer."""
         try:
-            handler, parameters = self._find(scope)
-            response = await handler(Request(scope, receive, parameters))
+            handler = self._find(request)
+            return await handler(request)
         except Problem as problem:
-            response = refusal(problem)
+            return refusal(problem)
         except SenderGone:
-            return
+            raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, the next request is answered
             # Nothing but the kind of the fault: its words may hold what was sent.
             sys.stderr.write(f"A request failed: {type(fault).__name__}.\n")
-            response = refusal(Problem(Kind.FAILED))
-        await _answer(response, send)
+            return refusal(Problem(Kind.FAILED))
 
-    def _find(self, scope: _Scope) -> tuple[Handler, Mapping[str, str]]:
-        path = scope["raw_path"]
+    def _find(self, request: Request) -> Handler:
+        """Return who answers a request, which gets the parameters of its address."""
+        path = request.path
         found = self._known.get(path)
         if found is None:
             found = self._match(path)
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[path] = found
-        method = scope["method"]
-        handler = found.handlers.get("GET" if method == "HEAD" else method)
+        handler = found.handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
             raise Problem(Kind.UNKNOWN_METHOD, "It takes " + ", ".join(found.handlers) + ".")
-        return handler, found.parameters
+        request.parameters = found.parameters
+        return handler
 
     def _match(self, path: bytes) -> _Found:
         text = path.decode("latin-1")
@@ -189,12 +182,6 @@ class Application:
             if match := pattern.fullmatch(text):
                 return _Found(handlers, match.groupdict())
         raise Problem(Kind.UNKNOWN_PATH)
-
-
-async def _answer(response: Response, send: _Send) -> None:
-    headers = ((b"content-length", b"%d" % len(response.body)), *response.headers)
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})
 
 
 def _pattern(path: str) -> re.Pattern[str]:

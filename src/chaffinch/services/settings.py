@@ -20,8 +20,9 @@ from pydantic import BaseModel, Field, field_validator
 from chaffinch.errors import InvalidFile, InvalidInput, Plainly, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
+from chaffinch.services.connections import Limits
 from chaffinch.services.http import Application
-from chaffinch.services.server import Limits, Listener
+from chaffinch.services.server import Listener
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import SAYINGS, Strict, guess_of, read_toml
 from chaffinch.wire.exchange import Exchange, NoReply

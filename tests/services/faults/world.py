@@ -35,7 +35,7 @@ from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.front import Front
 from chaffinch.services.group_commit import InboxLimits
-from chaffinch.services.http import Application
+from chaffinch.services.http import Application, Response
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.later_keys import LaterKeys
@@ -43,6 +43,7 @@ from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from tests.services.faults.calls import note
 from tests.services.oracle import Collection
+from tests.services.servers import asked
 
 PLENTY = Target(1e6, 0.999)
 LEVEL = 0.95
@@ -59,31 +60,13 @@ class Upload:
     body: bytes
 
 
-async def ask(
-    application: Application, method: str, path: str, body: bytes = b"", media_type: str = ""
-) -> Reply:
-    """Ask an application, as its server would."""
-    said: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        said.append(message)
-
-    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
-    scope = {"method": method, "raw_path": path.encode(), "headers": headers}
-    await application(scope, receive, send)
-    return Reply(said[0]["status"], b"".join(one.get("body", b"") for one in said))
-
-
 class Wires(Exchange):
     """Stands for the network between the parties: an address leads to an application.
 
     ``faults`` are used up one a request: ``drop-request`` or ``drop-reply``.
     """
 
-    def __init__(self, run: Callable[[Coroutine[Any, Any, Reply]], Reply]) -> None:
+    def __init__(self, run: Callable[[Coroutine[Any, Any, Response]], Response]) -> None:
         super().__init__()
         self._run = run
         self.parties: dict[str, Application] = {}
@@ -111,8 +94,10 @@ class Wires(Exchange):
         if media_type == media_types.BATCH:
             self.left.add(where.path.rpartition("/")[2])
             note(f"told {where.path.rpartition('/')[2]}")
-        asked = ask(self.parties[where.netloc], method, where.path, content, media_type)
-        reply = self._run(asked)
+        found = self._run(
+            asked(self.parties[where.netloc], method, where.path, content, media_type)
+        )
+        reply = Reply(found.status, found.body)
         if reply.status in (200, 201) and not of_keys:
             note(f"receipt {where.path}")
         if fault == "drop-reply":
@@ -304,7 +289,7 @@ class World(AtWork):
         async def one(upload: Upload) -> int:
             path = f"/v1/plans/{self.plan.id}/rounds/{upload.round}/reports"
             application = self._collector.application
-            reply = await ask(application, "POST", path, upload.body, media_types.REPORTS)
+            reply = await asked(application, "POST", path, upload.body, media_types.REPORTS)
             if reply.status == 201:
                 note(f"told {upload.name}")
                 self.acknowledged.add(upload.name)

@@ -1,0 +1,379 @@
+"""One connection: a request is read, answered, and only then the next one; all within limits.
+
+httptools finds the requests among the bytes. Whatever is under way has a moment by which it must
+be over. One look a second at all connections cuts what is late, and costs no request anything.
+
+Requests are not answered ahead of their turn: what a sender puts behind a request before it has
+the answer is dropped, and the answer says that the connection ends with it. Any sender of HTTP/1.1
+must be ready for that and ask again; those who do not send ahead never notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from http import HTTPStatus
+from typing import Self, cast
+
+from chaffinch.errors import MissingExtra
+from chaffinch.services.http import Application, Request, Response, SenderGone, refusal, refuse_all
+from chaffinch.wire.problems import Kind, Problem
+
+try:
+    import httptools
+except ImportError:
+    raise MissingExtra("services", "services") from None
+
+_MOST_LINES = 100
+"""Lines of a head: each takes more memory than it has bytes."""
+_MOST_PIECES, _SMALLEST_PIECE = 1024, 256
+"""Beyond so many pieces, those of a body must have so many bytes on average."""
+_MOST_WAITING = 64 << 10
+"""Bytes of a body that wait for whoever takes them; with more, no more is read."""
+_MOST_DROPPED = 8 << 20
+"""What comes after the last answer is read to its end, so that its sender sees that, or to here."""
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sender may use."""
+
+    head_bytes: int = 8 << 10
+    connections: int = 512
+    patience_seconds: float = 10.0
+    """How long a head may take, and a body."""
+    slowest_rate: int = 64 << 10
+    """A long body has a second more for so many bytes that have come."""
+    idle_seconds: float = 30.0
+    stop_seconds: float = 10.0
+    """How long requests are waited for that are under way when the service is to stop."""
+
+
+@dataclass(frozen=True)
+class Underway:
+    """All that is under way at one listener."""
+
+    connections: set[Connection] = field(default_factory=set)
+    answers: set[asyncio.Task[None]] = field(default_factory=set)
+    """Requests whose answers are being made; their senders may have gone."""
+
+
+class _Phase(Enum):
+    """How far a request has come."""
+
+    IDLE = "nothing of it is there"
+    HEAD = "its head is not complete"
+    BODY = "its body is not complete"
+    ANSWER = "it is complete, and not answered"
+    LEAVING = "the last answer is given"
+
+
+class Connection(asyncio.Protocol):
+    """A connection whose sender has limits."""
+
+    def __init__(self, application: Application, limits: Limits, underway: Underway) -> None:
+        self._application, self._limits, self._underway = application, limits, underway
+        self._loop = asyncio.get_running_loop()
+        self.ended = self._loop.create_future()
+        """Done when there is no connection any more."""
+        self._parser = httptools.HttpRequestParser(self)
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body = _Body(self)
+        self._is_last = self._is_ahead = self._expects = False
+        self._reading = self._writing = True
+        self._left = self._dropped = self._pieces = 0
+        self._taken = self._around = 0
+        """Bytes of a request: those of its body, and all others. These are its head, what stands
+        between the chunks of a body, and lines behind it that look like a head."""
+        self._unread = math.inf
+        """Since when nobody reads what is answered: so much is left of it."""
+        self._wait(_Phase.IDLE, limits.idle_seconds)
+
+    def _wait(self, phase: _Phase, seconds: float) -> None:
+        """Enter a phase that must be over in so many seconds of reading."""
+        self._since = self._loop.time()
+        self._phase, self._late = phase, self._since + seconds
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._underway.connections.add(self)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """End; whoever waits for more of a body is told."""
+        self._underway.connections.discard(self)
+        self.ended.set_result(None)
+        self._phase = _Phase.LEAVING
+        self._body.end(gone=True)
+        del self._parser  # It has a reference to this.
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, as far as it is wanted."""
+        if self._phase is _Phase.LEAVING:
+            self._dropped += len(data)
+            if self._dropped > _MOST_DROPPED:
+                self._transport.abort()
+            return
+        if self._phase is _Phase.ANSWER:
+            self._note_ahead()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as fault:
+            if not isinstance(fault.__context__, Problem):
+                raise
+            self._refuse(fault.__context__.kind)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            # No HTTP, or a request whose sender goes on in a protocol that is not spoken here.
+            self._refuse(Kind.INVALID_MESSAGE)
+        self._around += len(data)
+        longest = self._limits.head_bytes + self._taken
+        if self._phase in (_Phase.HEAD, _Phase.BODY) and self._around > longest:
+            self._refuse(Kind.LONG_HEAD)
+
+    def eof_received(self) -> bool:
+        """Note that nothing more comes; return whether the connection stays for an answer."""
+        self._is_last = True
+        return self._phase is _Phase.ANSWER and self._transport.can_write_eof()
+
+    def pause_writing(self) -> None:
+        """Note that nobody reads the answers: there must be no more of them."""
+        self._writing = False
+        self._hold_back()
+
+    def resume_writing(self) -> None:
+        """Note that they are read again."""
+        self._writing = True
+        if self._phase is not _Phase.ANSWER:
+            self._go_on()
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        """Begin with a request."""
+        if self._phase is not _Phase.IDLE:
+            raise Problem(Kind.INVALID_MESSAGE)  # The one before is not answered.
+        self._url = b""
+        self._headers = []
+        self._taken = self._pieces = self._around = 0
+        self._wait(_Phase.HEAD, self._limits.patience_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a line of the head; what stands behind a body is nothing that anybody asks for."""
+        if self._phase is _Phase.HEAD:
+            self._headers.append((name.lower(), value))
+            if len(self._headers) > _MOST_LINES:
+                raise Problem(Kind.LONG_HEAD)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer."""
+        length = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers)
+        if length > self._limits.head_bytes:
+            raise Problem(Kind.LONG_HEAD)
+        try:
+            path = httptools.parse_url(self._url).path or b""
+        except httptools.HttpParserInvalidURLError:
+            raise Problem(Kind.INVALID_MESSAGE) from None
+        method = self._parser.get_method().decode("ascii")
+        self._body = _Body(self)
+        request = Request(method, path, self._headers, self._body)
+        self._expects = request.header(b"expect").lower() == b"100-continue"
+        self._wait(_Phase.BODY, self._limits.patience_seconds)
+        task = self._loop.create_task(self._answer(request))
+        self._underway.answers.add(task)
+        task.add_done_callback(self._underway.answers.discard)
+
+    def on_body(self, part: bytes) -> None:
+        """Take a part of the body.
+
+        The time that it has never grows beyond ``patience_seconds`` from now: what came in one
+        burst would be held for a minute.
+        """
+        limits, self._expects = self._limits, False
+        self._taken += len(part)
+        self._around -= len(part)
+        self._pieces += 1
+        if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._taken:
+            raise Problem(Kind.SLOW_BODY)
+        earned = self._late + len(part) / limits.slowest_rate
+        self._late = min(earned, self._loop.time() + limits.patience_seconds)
+        self._body.add(part)
+        if self._body.waiting > _MOST_WAITING:
+            self._hold_back()
+
+    def on_message_complete(self) -> None:
+        """Note that all of a request is there."""
+        self._is_last |= not self._parser.should_keep_alive()
+        self._is_last |= self._parser.get_http_version() != "1.1"
+        self._wait(_Phase.ANSWER, math.inf)
+        self._body.end()
+
+    # What is answered.
+
+    async def _answer(self, request: Request) -> None:
+        busy = len(self._underway.connections) > self._limits.connections
+        self._is_last |= busy
+        try:
+            response = await (refuse_all if busy else self._application)(request)
+        except SenderGone:
+            return
+        self._respond(response, with_body=request.method != "HEAD")
+
+    def _respond(self, response: Response, *, with_body: bool = True) -> None:
+        """Answer, and wait for the next request or for the end."""
+        if self._phase is _Phase.LEAVING or self._transport.is_closing():
+            return
+        self._is_last |= self._phase is not _Phase.ANSWER
+        head = [_STATUS_LINES[response.status]]
+        for name, value in response.headers:
+            head += [name, b": ", value, b"\r\n"]
+        head.append(b"content-length: %d\r\n" % len(response.body))
+        head.append(b"connection: close\r\n\r\n" if self._is_last else b"\r\n")
+        self._transport.write(b"".join(head))
+        if with_body and response.body:
+            self._transport.write(response.body)
+        if self._is_last:
+            self._leave()
+        else:
+            self._wait(_Phase.IDLE, self._limits.idle_seconds)
+            self._go_on()
+
+    def _leave(self) -> None:
+        """Hang up when the answer is read.
+
+        Who still sends would not see the answer if nobody took what it sends. Nothing of that is
+        kept.
+        """
+        still_sends = self._is_ahead or self._phase is not _Phase.ANSWER
+        self._wait(_Phase.LEAVING, self._limits.patience_seconds if still_sends else math.inf)
+        self._parser, self._headers = httptools.HttpRequestParser(self), []
+        self._body.end(gone=True)
+        if not still_sends:
+            self._transport.close()
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._go_on()
+
+    def _refuse(self, kind: Kind) -> None:
+        """Answer, unless a request before is not answered, and hang up."""
+        if self._phase is _Phase.ANSWER:
+            self._note_ahead()
+        else:
+            self._respond(refusal(Problem(kind)))
+
+    def _note_ahead(self) -> None:
+        """Note that something stands behind the request that is being answered."""
+        self._is_last = self._is_ahead = True
+        self._hold_back()
+
+    # What is read, and when that ends.
+
+    def ask_for_more(self) -> None:
+        """Get more of a body, for whoever waits for it."""
+        if self._expects:
+            self._expects = False
+            self._transport.write(_CONTINUE)
+        self._go_on()
+
+    def _hold_back(self) -> None:
+        """Read nothing more for now. Meanwhile no time passes for whoever sends."""
+        if self._reading and not self._transport.is_closing():
+            self._reading, self._since = False, self._loop.time()
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Read on, unless nobody reads the answers."""
+        if not self._reading and self._writing and not self._transport.is_closing():
+            self._reading = True
+            self._late += self._loop.time() - self._since
+            self._transport.resume_reading()
+
+    def look(self, now: float) -> None:
+        """Cut what takes too long; close a connection that says or reads nothing."""
+        if self._is_unread(now):
+            self._transport.abort()  # To close it waits until all is read.
+        elif not self._reading or now <= self._late:
+            return
+        elif self._phase is _Phase.IDLE:
+            self._transport.close()
+        elif self._phase is _Phase.LEAVING:
+            self._transport.abort()
+        else:
+            self._refuse(Kind.SLOW_BODY)
+
+    def _is_unread(self, now: float) -> bool:
+        """Return whether next to nothing of an answer was read in ``patience_seconds``."""
+        left = self._transport.get_write_buffer_size()
+        if not left:
+            self._unread, self._left = math.inf, 0
+        elif self._unread == math.inf or left <= self._left - self._limits.slowest_rate:
+            self._unread, self._left = now, left
+        self._left = max(self._left, left)
+        return now - self._unread > self._limits.patience_seconds
+
+    def stop(self) -> None:
+        """Begin nothing more; what is under way is answered."""
+        self._is_last = True
+        if self._phase in (_Phase.IDLE, _Phase.HEAD):
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End at once."""
+        self._transport.abort()
+
+
+class _Body:
+    """What has come of a body and waits for whoever takes it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._parts: list[bytes] = []
+        self._is_complete = self._is_gone = False
+        self._news: asyncio.Future[None] | None = None
+        self.waiting = 0
+        """Bytes of it."""
+
+    def add(self, part: bytes) -> None:
+        """Add what has come."""
+        self._parts.append(part)
+        self.waiting += len(part)
+        self._tell()
+
+    def end(self, *, gone: bool = False) -> None:
+        """Note that nothing more comes, because that was all or because its sender has gone."""
+        if gone and not self._is_complete:
+            self._is_gone, self._parts = True, []
+        self._is_complete = True
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return all that has come since the last time."""
+        while not self._parts and not self._is_complete:
+            self._connection.ask_for_more()
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        if self._is_gone:
+            raise SenderGone
+        if not self._parts:
+            raise StopAsyncIteration
+        found = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts, self.waiting = [], 0
+        return found
