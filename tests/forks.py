@@ -125,7 +125,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send it a signal if it is still there."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # It has ended since.
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""

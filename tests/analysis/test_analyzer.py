@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import sqlite3
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, partialmethod
@@ -20,8 +22,8 @@ from chaffinch.analysis import analyzer as analyzer_module
 from chaffinch.analysis import received as received_module
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.opening import OpenedBatch, open_batch
-from chaffinch.analysis.received import KnownBatch, KnownBatches
-from chaffinch.errors import InvalidInput
+from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
+from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
@@ -32,7 +34,7 @@ from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 from tests import forks
 from tests.analysis.crashing import accepted_names, main, open_analyzer
-from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
+from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
 from tests.services.oracle import bad_sector
 from tests.tiers import nightly
 
@@ -251,10 +253,119 @@ def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
     received = state(tmp_path)
     known = received.find(lonely)
     assert known is not None
-    assert (known.state, known.fresh) == ("refused", len(alone))
-    assert "not opened before" in known.why
+    assert (known.state, known.fresh) == ("short", len(alone))
+    assert f"It has {len(alone)} messages that are new here" in known.why
     assert received.release(lonely) is None
     assert counts_of(hop, tmp_path).adds_up
+
+
+def with_junk(hop: LastHop, people: Iterable[int], *, number: int = 1) -> Batch:
+    """Return a batch in which reports that open nowhere stand for all but some people."""
+    real = hop.reports([[code] for code in people], number)
+    junk = [secrets.token_bytes(len(real[0])) for _ in range(PEOPLE * hop.plan.slots - len(real))]
+    return hop.batch([*real, *junk], round=number)
+
+
+def test_junk_costs_nobody_a_place_in_a_release(hop: LastHop, tmp_path: Path) -> None:
+    """It keeps a batch from being released by itself; with others of its round it is a crowd."""
+    ledger = with_ledger(tmp_path)
+    first = with_junk(hop, range(5))
+    sent(hop, tmp_path, first, with_junk(hop, range(5, 12), number=2))
+    main(tmp_path, 0.95)
+    assert {one.state for one in state(tmp_path).all()} == {"short"}, "two rounds are no crowd"
+    assert not ledger.entries()
+    second = with_junk(hop, range(5, 11))
+    sent(hop, tmp_path, second)
+    main(tmp_path, 0.95)
+    assert [one.state for one in state(tmp_path).all()] == ["short"] * 3, "one person is missing"
+    third = with_junk(hop, [11])
+    sent(hop, tmp_path, third)
+    main(tmp_path, 0.95)
+    received, counts = state(tmp_path), counts_of(hop, tmp_path)
+    assert (counts.joined, counts.short, counts.released, counts.adds_up) == (3, 1, 1, True)
+    assert counts.items == 4 * PEOPLE * hop.plan.slots, "each item is counted once"
+    (made,) = (one for one in received.all() if one.state == "released")
+    assert received.tally(made.id).counts.tolist() == [1] * PEOPLE
+    (entry,) = ledger.entries()
+    release = read_release(received.release(made.id) or b"")
+    assert ledger.content_of(entry) == received.release(made.id)
+    assert release.reports == PEOPLE, "nobody has sent the junk"
+    assert f"{2 * PEOPLE * hop.plan.slots:,} that did not open" in str(release.answers[0].notes)
+    for one in (first, second, third):
+        known = received.find(one.id)
+        assert known is not None, "whoever sends it again gets a receipt"
+        assert (known.state, made.id in known.why) == ("joined", True)
+        assert not has_arrived(tmp_path / "data" / "received", one.id)
+    main(tmp_path, 0.9)
+    assert state(tmp_path).release(made.id) == received.release(made.id)
+
+
+def test_the_noise_of_a_batch_that_was_robbed_is_not_made_up_for(tmp_path: Path) -> None:
+    """Where the number of messages follows the noise, many answers would pass for noise."""
+    hop = LastHop.of(decoys(), tmp_path)
+    hop.plan.save(tmp_path / "plan.json")
+    for name in ("sent", "receipts"):
+        (tmp_path / name).mkdir()
+    assert PEOPLE <= hop.plan.least_items <= 2 * PEOPLE
+    robbed = [hop.batch(hop.items(range(PEOPLE - 1))) for _ in range(3)]
+    sent(hop, tmp_path, *robbed)
+    main(tmp_path, 0.95)
+    assert [one.state for one in state(tmp_path).all()] == ["refused"] * 3
+
+
+def test_killed_after_batches_were_joined_they_are_released_once(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    ledger = with_ledger(tmp_path)
+    sent(hop, tmp_path, with_junk(hop, range(5)), with_junk(hop, range(5, 12)))
+    places = ("analyzer.joined", "ledger.charged", "analyzer.paid", "analyzer.released", "")
+    codes = lives(*((tmp_path, place) for place in places))
+    assert codes == [-signal.SIGKILL] * 4 + [0]
+    counts = counts_of(hop, tmp_path)
+    assert (counts.joined, counts.released, counts.adds_up) == (2, 1, True)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_state_of_before_is_brought_up_to_date(hop: LastHop, tmp_path: Path) -> None:
+    """Version 1 knew no batches that wait for others; what it has refused stays refused."""
+    kind = received_module._STATE  # noqa: SLF001
+    before = replace(kind, steps=kind.steps[:1])
+    (tmp_path / "data").mkdir()
+    with closing(before.open(tmp_path / "data" / "state.sqlite")) as store:
+        facts = (hop.plan.id, 1, 12, 5, 1, 1, 1, 2)
+        for name, verdict, release in (
+            ("aa", "refused", None),
+            ("bb", "released", b"bytes"),
+            ("cc", "opened", None),
+        ):
+            with store.changing() as connection:
+                connection.execute(
+                    "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'why', 12, x'', ?)",
+                    (name * 32, *facts, verdict, release),
+                )
+                connection.execute("INSERT INTO tags VALUES (3, ?)", (name.encode() * 8,))
+    shown = state(tmp_path)
+    with pytest.raises(StorageFault, match="older format"):
+        shown.all()
+    with closing(Received(tmp_path / "data" / "state.sqlite")) as received:
+        assert {one.id[:2]: one.state for one in received.all()} == {
+            "aa": "refused",
+            "bb": "released",
+            "cc": "opened",
+        }
+        assert received.release("bb" * 32) == b"bytes"
+        for name in ("aa", "bb"):
+            with pytest.raises(StorageFault):
+                received.decide(name * 32, "short")
+        received.decide("cc" * 32, "short")
+        assert fates_of(shown, "cc" * 32) == (1, 1, 1, 2)
+        (tags,) = received._rows("SELECT count(*) FROM tags")  # noqa: SLF001
+        assert tags == (3,)
+
+
+def fates_of(received: KnownBatches, batch_id: str) -> tuple[int, int, int, int]:
+    known = received.known(batch_id)
+    return known.counted, known.dummies, known.replayed, known.rejected
 
 
 def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_path: Path) -> None:

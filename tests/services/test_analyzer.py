@@ -340,9 +340,9 @@ def test_what_is_held_is_told(hop: LastHop, tmp_path: Path) -> None:
     hop.put(tmp_path / "data" / "received", copied)
     worker = work(hop, tmp_path)
     assert worker.status.held.keys() == {copied.id}
-    assert "not opened before" in worker.status.held[copied.id]
+    assert "copies or junk" in worker.status.held[copied.id]
     counts = worker.status.plans[hop.plan.id]
-    assert (counts.released, counts.refused, counts.replayed) == (1, 1, len(old))
+    assert (counts.released, counts.short, counts.replayed) == (1, 1, len(old))
 
 
 def test_a_canary_is_found_nowhere(hop: LastHop, tmp_path: Path) -> None:

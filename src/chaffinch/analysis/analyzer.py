@@ -2,7 +2,8 @@
 
 Its folder holds ``received`` with the batches as they came, and ``state.sqlite``. A step may be
 cut off anywhere and taken again: a batch is opened by one transaction, paid for by one of the
-ledger, and its file goes when its release is kept. The file of a refused batch stays.
+ledger, and its file goes when its release is kept. The file of a refused batch stays, and that of
+one that is short until it is part of another.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import ClassVar, TypeVar
 
 from chaffinch.analysis.opening import open_batch, open_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.analysis.releasing import release_batch, release_columns
+from chaffinch.analysis.releasing import join_short, release_batch, release_columns
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
@@ -47,8 +48,10 @@ class AnalyzerCounts:
     waiting: int = 0
     opened: int = 0
     unpaid: int = 0
+    short: int = 0
     refused: int = 0
     released: int = 0
+    joined: int = 0
     items: int = 0
     counted: int = 0
     dummies: int = 0
@@ -101,16 +104,21 @@ class Analyzer:
         if self._keys.refresh():
             self._tried.clear()
         done = sum(map(self._open, self._waiting()))
+        done += sum(map(self._release, self._due()))
+        if join_short(self._received, self._plans):
+            done += sum(map(self._release, self._due()))
+        self._remove_released()
+        self._forget_keys()
+        return done
+
+    def _due(self) -> list[KnownBatch]:
+        """Return what can be released or refused now."""
         # What the ledger had no room for is tried once in the life of a process: no cap grows.
-        due = [
+        return [
             batch
             for batch in self._received.all()
             if batch.state in ("opened", "unpaid") and batch.id not in self._asked
         ]
-        done += sum(map(self._release, due))
-        self._remove_released()
-        self._forget_keys()
-        return done
 
     def batches(self) -> list[KnownBatch]:
         """Return all batches that were opened."""
@@ -194,7 +202,7 @@ class Analyzer:
             self._forgotten = gone
 
     def _remove_released(self) -> None:
-        known = {one.id for one in self._received.all() if one.state == "released"}
+        known = {one.id for one in self._received.all() if one.state in ("released", "joined")}
         gone = [path for path in arrived_batches(self._folder) if path.stem in known]
         for path in gone:
             path.unlink()
@@ -214,6 +222,8 @@ def _counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
     for batch in known.all():
         counted = found.setdefault(batch.plan_id, Counter())
         counted[batch.state] += 1
+        if batch.state == "joined":
+            continue  # Its items are those of another one now.
         for name in ("items", "counted", "dummies", "replayed", "rejected"):
             counted[name] += getattr(batch, name)
     return {plan_id: AnalyzerCounts(**counted) for plan_id, counted in found.items()}

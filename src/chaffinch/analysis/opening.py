@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidInput
 from chaffinch.keys import StoredKey
 from chaffinch.parallel import Pool, Processes
 from chaffinch.planning.audiences.plan import ReachPlan
@@ -123,7 +123,10 @@ class OpenedBatch:
 
     def tally(self) -> Tally:
         """Return the tally of this batch by itself, for whoever keeps no record of others."""
-        return _tally_of(self.id, self.head, self.count(self.first_copies()).counts)
+        found, head = self.count(self.first_copies()), self.head
+        reports = present_reports(self.plan, head.reports, found.counted + found.dummies)
+        # It has the name of the batch: half of its id.
+        return Tally(head.plan_id, reports, found.counts.dense(), self.id[:32], head.round)
 
 
 @dataclass(frozen=True)
@@ -138,26 +141,25 @@ class OpenedItem:
     tag: bytes = field(repr=False)
 
 
-def _tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
-    """Return what was counted of a batch. It has the name of the batch: half of its id."""
-    return Tally(head.plan_id, head.reports, counts.dense(), batch_id[:32], head.round)
+def present_reports(plan: Plan, reports: int, fresh: int) -> int:
+    """Return how many reports a batch has by its messages; ``reports`` is what its maker says.
+
+    Where every report has the same number of messages, a report whose messages are junk or copies
+    is none: with it the noise of somebody who is not there would be taken off. As the plan waits
+    for a number of reports, there are never fewer. Where the number varies, nobody can tell.
+    """
+    if plan.varying:
+        return reports
+    return max(plan.reports, min(reports, fresh // plan.slots))
 
 
-def check_fresh(plan: Plan, fresh: int) -> None:
-    """Refuse a batch with fewer messages than the honest users alone send, dummies included.
+def is_short(plan: Plan, fresh: int) -> bool:
+    """Return whether a batch has fewer messages than the honest users send, dummies included.
 
     Where copies or junk have taken their place, the crowd that hides everybody is not there,
     whatever number of reports the batch claims.
     """
-    least = plan.least_items
-    if fresh < least:
-        raise InvalidFile(
-            "batch",
-            f"one of at least {least:,} messages that were not opened before, as "
-            f"{plan.crowd:,} honest users send",
-            [f"{fresh:,} of them"],
-            hint="copies or junk stand for reports: release nothing of this batch",
-        )
+    return fresh < plan.least_items
 
 
 def open_batch(

@@ -4,12 +4,17 @@ A batch is *waiting* as long as only its file is there. It is *opened* by one tr
 tags and its tally are in the file together, or neither is. After a crash before that, the same
 file gives the same tally; after it, the file is not opened again. Then it is *released*, or
 *refused* for ever, or *unpaid* as long as the ledger has no room for it.
+
+A batch in which too few messages are somebody's is *short*. Several of them are *joined*, in one
+transaction, when they have enough together: what they had in them is another batch from then on,
+which is opened.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +29,9 @@ from chaffinch.storage.stores import StoreKind
 from chaffinch.wire.messages import Tally
 from chaffinch.wire.sealed_batches import BatchHead
 
-_FIRST = (
-    # Every item of a batch is accounted for: SQLite refuses a row in which one is missing.
-    # What is long comes last: whoever asks for the rest does not read through it.
-    """CREATE TABLE batches (
+# What is long comes last: whoever asks for the rest does not read through it.
+# Every item of a batch is accounted for: SQLite refuses a row in which one is missing.
+_BATCHES = """CREATE TABLE batches (
     id TEXT PRIMARY KEY CHECK (typeof(id) = 'text' AND length(id) = 64),
     plan TEXT NOT NULL CHECK (length(plan) = 64),
     round INTEGER NOT NULL CHECK (round >= 1),
@@ -37,27 +41,42 @@ _FIRST = (
     dummies INTEGER NOT NULL CHECK (dummies >= 0),
     replayed INTEGER NOT NULL CHECK (replayed >= 0),
     rejected INTEGER NOT NULL CHECK (rejected >= 0),
-    state TEXT NOT NULL CHECK (state IN ('opened', 'unpaid', 'refused', 'released')),
+    state TEXT NOT NULL CHECK (state IN ({states})),
     why TEXT NOT NULL,
     codes INTEGER NOT NULL CHECK (codes >= 1),
     counts BLOB NOT NULL,
     release BLOB CHECK ((release IS NOT NULL) = (state = 'released'))
-)""",
+)"""
+_VERDICTS_STAY = """CREATE TRIGGER verdicts_stay BEFORE UPDATE ON batches
+WHEN OLD.state IN ({states})
+BEGIN SELECT RAISE(ABORT, 'what was decided stays'); END"""
+_BATCHES_REMAIN = """CREATE TRIGGER batches_remain BEFORE DELETE ON batches
+BEGIN SELECT RAISE(ABORT, 'batches are never forgotten'); END"""
+_FIRST = (
+    _BATCHES.format(states="'opened', 'unpaid', 'refused', 'released'"),
     """CREATE TABLE tags (
     key INTEGER NOT NULL,
     tag BLOB NOT NULL CHECK (length(tag) = 16),
     PRIMARY KEY (key, tag)
 ) WITHOUT ROWID""",
-    """CREATE TRIGGER verdicts_stay BEFORE UPDATE ON batches
-WHEN OLD.state IN ('refused', 'released')
-BEGIN SELECT RAISE(ABORT, 'what was decided stays'); END""",
-    """CREATE TRIGGER batches_remain BEFORE DELETE ON batches
-BEGIN SELECT RAISE(ABORT, 'batches are never forgotten'); END""",
+    _VERDICTS_STAY.format(states="'refused', 'released'"),
+    _BATCHES_REMAIN,
+)
+# Version 2 has two states more. SQLite changes no CHECK, so the table is made anew.
+_SECOND = (
+    "DROP TRIGGER verdicts_stay",
+    "DROP TRIGGER batches_remain",
+    "ALTER TABLE batches RENAME TO batches_before",
+    _BATCHES.format(states="'opened', 'unpaid', 'short', 'refused', 'released', 'joined'"),
+    "INSERT INTO batches SELECT * FROM batches_before",
+    "DROP TABLE batches_before",
+    _VERDICTS_STAY.format(states="'refused', 'released', 'joined'"),
+    _BATCHES_REMAIN,
 )
 _STATE = StoreKind(
     "state of the analyzer",
     ANALYZER_STATE,
-    steps=(_FIRST,),
+    steps=(_FIRST, _SECOND),
     hint="nothing was lost by this: batches stay where they are; if the file is damaged, restore "
     "it from a copy, as without it nobody knows which messages were counted already",
 )
@@ -66,6 +85,9 @@ _FACTS = (
     "FROM batches "
 )
 
+_INSERT = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', ?, ?, NULL)"
+_JOINED = b"chaffinch joined batches\0"
+"""What the ids of batches stand behind where another id is made of them."""
 _AT_ONCE = 1 << 16
 """Places that are numbers of Python at a time: of a large batch they would take much memory."""
 
@@ -84,7 +106,8 @@ class KnownBatch:
     replayed: int
     rejected: int
     state: str
-    """``opened``, ``unpaid`` (the ledger had no room for it), ``refused`` or ``released``."""
+    """``opened``, ``unpaid`` (the ledger had no room for it), ``short`` (it waits for others),
+    ``joined`` (what was in it is in another one now), ``refused`` or ``released``."""
     why: str
     """What speaks against a release, if anything does."""
 
@@ -205,6 +228,30 @@ class Received(KnownBatches):
                 (state, why, release, batch_id),
             )
 
+    def join(self, batches: Sequence[KnownBatch]) -> str:
+        """Make one batch of several of one plan and round, in one transaction; return its id.
+
+        Its id follows from theirs. They stay known, each with the id of what has become of it.
+        """
+        ids, (first, *_) = sorted(one.id for one in batches), batches
+        joined = hashlib.sha256(_JOINED + bytes.fromhex("".join(ids))).hexdigest()
+        counts = np.sum([self.tally(one).counts for one in ids], axis=0)
+        codes = np.flatnonzero(counts)
+        pairs = np.stack((codes, counts[codes]), axis=1).astype("<i8").tobytes()
+        names = ("reports", "items", "counted", "dummies", "replayed", "rejected")
+        sums = (sum(getattr(one, name) for one in batches) for name in names)
+        self._all = None
+        with self._store.changing() as connection:
+            connection.execute(
+                _INSERT, (joined, first.plan_id, first.round, *sums, len(counts), pairs)
+            )
+            connection.executemany(
+                "UPDATE batches SET state = 'joined', why = ? WHERE id = ?",
+                [(f"what was in it is in batch {joined}", one) for one in ids],
+            )
+        reach("analyzer.joined")
+        return joined
+
     def forget_tags(self, keys: Iterable[int]) -> None:
         """Forget the tags of keys that were destroyed: nothing opens their envelopes again."""
         with self._store.changing() as connection:
@@ -218,10 +265,7 @@ def _insert(
     connection: sqlite3.Connection, batch_id: str, head: BatchHead, counted: tuple[Any, ...]
 ) -> None:
     facts = (batch_id, head.plan_id, head.round, head.reports, head.items)
-    connection.execute(
-        "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', ?, ?, NULL)",
-        (*facts, *counted),
-    )
+    connection.execute(_INSERT, (*facts, *counted))
 
 
 def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.bool_]:

@@ -8,13 +8,13 @@ would make other ones. The state of the analyzer has a copy, from which it is se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.audiences.analyze import analyze as analyze_columns
 from chaffinch.analysis.audiences.analyze import check_key
-from chaffinch.analysis.opening import check_fresh
+from chaffinch.analysis.opening import is_short, present_reports
 from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.errors import (
     BatchTooSmall,
@@ -26,7 +26,7 @@ from chaffinch.errors import (
     PlanMismatch,
 )
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
@@ -77,12 +77,26 @@ def release_batch(
     ledger: Ledger | None = None,
     level: float = 0.95,
 ) -> KnownBatch:
-    """Release the messages of a batch that was opened, or note why not."""
-    tally = received.tally(batch.id)
+    """Release the messages of a batch that was opened, or note why not.
+
+    One with too few messages waits for others, if it is certain that enough messages are enough
+    people: where every report has the same number of them. Where the number follows the noise, two
+    batches that were robbed of their noise would pass for one.
+    """
+    if is_short(plan, batch.fresh):
+        said = (
+            f"It has {batch.fresh:,} messages that are new here and of the plan, and "
+            f"{plan.crowd:,} honest users send at least {plan.least_items:,}: copies or junk stand "
+            f"for reports."
+        )
+        state, rest = ("refused", "") if plan.varying else ("short", " It waits for others.")
+        received.decide(batch.id, state, why=said + rest)
+        return received.known(batch.id)
+    found = received.tally(batch.id)
+    tally = replace(found, reports=present_reports(plan, batch.reports, batch.fresh))
 
     def make() -> _Made:
         """Return the bytes and what pays for them; refuse what can never be released."""
-        check_fresh(plan, batch.fresh)
         content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
         charge, name = Charge.of(plan), tally.digest
         return content, lambda ledger: ledger.charge(
@@ -90,6 +104,27 @@ def release_batch(
         )
 
     return _settle(received, batch, make, ledger=ledger, refusals=(InvalidFile, BatchTooSmall))
+
+
+def join_short(received: Received, plans: Mapping[str, AnyPlan]) -> bool:
+    """Join batches that are short, where they are not short together; return whether any were.
+
+    Each of them has left its hop by itself, so the analyzer has seen it by itself. Whoever reads
+    the release sees them together, and is promised a crowd: there is one.
+    """
+    waiting: dict[tuple[str, int], list[KnownBatch]] = {}
+    for one in received.all():
+        if one.state == "short":
+            waiting.setdefault((one.plan_id, one.round), []).append(one)
+    due = [
+        batches
+        for (plan_id, _), batches in waiting.items()
+        if isinstance(plan := plans.get(plan_id), Plan)
+        and not is_short(plan, sum(one.fresh for one in batches))
+    ]
+    for batches in due:
+        received.join(batches)
+    return bool(due)
 
 
 def _noted(release: Release, batch: KnownBatch) -> Release:

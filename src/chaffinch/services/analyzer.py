@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
+from chaffinch.analysis.opening import present_reports
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import PASSING, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Stopped, cores
 from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.planning.plan import Plan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
 from chaffinch.release.publication import Publication
@@ -83,13 +85,16 @@ class AnalyzerFront:
         return found is not None and found.plan_id == plan_id
 
     async def _list_releases(self, request: Request) -> Response:
-        plan_id = self.front.find(request).plan.id
+        plan = self.front.find(request).plan
         batches = await _looked(self._known.all)
-        released = [one for one in batches if (one.plan_id, one.state) == (plan_id, "released")]
+        released = [one for one in batches if (one.plan_id, one.state) == (plan.id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
-        listed = [{"batch": one.id, "round": one.round, "reports": one.reports} for one in released]
-        document = json.dumps({"plan": plan_id, "releases": listed}).encode()
+        listed = [
+            {"batch": one.id, "round": one.round, "reports": _reports_in(plan, one)}
+            for one in released
+        ]
+        document = json.dumps({"plan": plan.id, "releases": listed}).encode()
         return Response.of(200, document, _JSON, _NOW)
 
     async def _show_document(self, request: Request) -> Response:
@@ -108,6 +113,13 @@ class AnalyzerFront:
             if content is not None:
                 return content
         raise Problem(Kind.UNKNOWN_PATH)
+
+
+def _reports_in(plan: AnyPlan, batch: KnownBatch) -> int:
+    """Return the number of reports that the release of a batch says."""
+    if not isinstance(plan, Plan):
+        return batch.reports
+    return present_reports(plan, batch.reports, batch.fresh)
 
 
 async def _looked(look: Callable[[], _Found]) -> _Found:
@@ -254,4 +266,4 @@ class AnalyzerWorker:
 
 
 def _is_held(batch: KnownBatch) -> bool:
-    return batch.state in ("unpaid", "refused")
+    return batch.state in ("unpaid", "short", "refused")

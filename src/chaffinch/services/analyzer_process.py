@@ -153,7 +153,7 @@ def read_analyzer(path: str | Path) -> AnalyzerFile:
 # ----------------------------------------------------------------------------
 # What runs.
 
-_STATES = ("waiting", "opened", "unpaid", "refused", "released")
+_STATES = ("waiting", "opened", "unpaid", "short", "refused", "released", "joined")
 LAWS = tuple(Law(*one) for one in AnalyzerCounts.LAWS.items())
 
 

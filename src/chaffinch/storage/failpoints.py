@@ -75,6 +75,7 @@ PLACES: dict[str, str] = {
     # The analyzer, and the ledger that pays for what it releases.
     "analyzer.counted": "tags are taken and messages counted, and nothing is committed",
     "analyzer.opened": "tags and tally are committed, and nothing is released",
+    "analyzer.joined": "short batches are one batch, and nothing of it is released",
     "ledger.written": "a charge and what it pays for are written, and not committed",
     "ledger.charged": "both are committed, and the mark does not know of it",
     "analyzer.paid": "the ledger holds the release, and the analyzer does not know of it",
