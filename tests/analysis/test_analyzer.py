@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterable
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, partialmethod
@@ -20,6 +21,8 @@ import pytest
 
 from chaffinch.analysis import analyzer as analyzer_module
 from chaffinch.analysis import received as received_module
+from chaffinch.analysis import releasing
+from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.opening import OpenedBatch, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
@@ -306,8 +309,10 @@ def test_the_noise_of_a_batch_that_was_robbed_is_not_made_up_for(tmp_path: Path)
     hop.plan.save(tmp_path / "plan.json")
     for name in ("sent", "receipts"):
         (tmp_path / name).mkdir()
-    assert PEOPLE <= hop.plan.least_items <= 2 * PEOPLE
-    robbed = [hop.batch(hop.items(range(PEOPLE - 1))) for _ in range(3)]
+    least = hop.plan.least_items
+    assert PEOPLE <= least <= 2 * PEOPLE
+    junk = bytes(len(hop.item(0)))
+    robbed = [hop.batch([*hop.items([0] * (least - 1)), junk]) for _ in range(3)]
     sent(hop, tmp_path, *robbed)
     main(tmp_path, 0.95)
     assert [one.state for one in state(tmp_path).all()] == ["refused"] * 3
@@ -520,6 +525,101 @@ def test_a_closed_key_goes_with_its_tags_when_nothing_needs_it(
     path.write_bytes(waiting.content)
     assert key_and_tags() == ("destroyed", 0)
     assert counts_of(hop, tmp_path).released == 2
+
+
+def test_a_key_stays_for_a_batch_that_has_no_name_yet(hop: LastHop, tmp_path: Path) -> None:
+    """Its key was good when it was checked, and the disk takes as long as it likes."""
+    batch, expected = hop.batch(hop.crowd()), Expected.of(hop.plan, 1)
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        inbox = tmp_path / "data" / "received"
+        with Arrival(inbox, batch.id, expected, lambda: {hop.key_name}) as arrival:
+            arrival.write(batch.content[:HEAD_LENGTH])
+            assert not analyzer.needs_key(hop.key_id), "nothing was checked yet"
+            arrival.write(batch.content[HEAD_LENGTH:])
+            assert analyzer.needs_key(hop.key_id)
+            assert not analyzer.needs_key(hop.key_id + 1)
+        assert not analyzer.needs_key(hop.key_id), "it did not come"
+
+
+@pytest.mark.parametrize("place", [46, 60])
+def test_a_key_stays_for_a_batch_whose_key_is_damaged(
+    hop: LastHop, tmp_path: Path, place: int
+) -> None:
+    """A copy of the file may be put back, and is for the key that it always was for."""
+    batch = hop.batch(hop.crowd())
+    changed = bytearray(batch.content)
+    changed[place] ^= 1
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        path = hop.put(tmp_path / "data" / "received", Batch(batch.id, bytes(changed)))
+        assert BatchHead.unpack(bytes(changed[:HEAD_LENGTH])).key_name != hop.key_name
+        assert analyzer.step() == 0
+        assert analyzer.needs_key(hop.key_id)
+        path.write_bytes(batch.content)
+        assert analyzer.step() == 2
+
+
+@pytest.mark.parametrize("fault", [ValueError("private"), InvalidInput("it", "so", "not")])
+def test_a_batch_that_nobody_can_release_stops_no_other(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Anybody has a part in what is in a batch. It is tried again at the next start."""
+    first, second = sorted([hop.batch(hop.crowd()), hop.batch(hop.crowd())], key=lambda one: one.id)
+
+    def failing(tally: Any, *given: Any, **more: Any) -> Any:
+        if tally.name == first.id[:32]:
+            raise fault
+        return analyze(tally, *given, **more)
+
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        for one in (first, second):
+            hop.put(tmp_path / "data" / "received", one)
+        with monkeypatch.context() as patched:
+            patched.setattr(releasing, "analyze", failing)
+            analyzer.step()
+            analyzer.step()
+        assert [one.state for one in analyzer.batches()] == ["opened", "released"]
+        assert analyzer.unreadable.keys() == {first.id}
+        said = analyzer.unreadable[first.id]
+        assert "tried again at the next start" in said
+        assert "private" not in said
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        analyzer.step()
+        assert [one.state for one in analyzer.batches()] == ["released"] * 2
+
+
+def test_a_batch_that_nobody_can_open_stops_no_other(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted([hop.batch(hop.crowd()), hop.batch(hop.crowd())], key=lambda one: one.id)
+
+    def failing(path: Path, *given: Any) -> OpenedBatch:
+        if path.stem == first.id:
+            raise ZeroDivisionError
+        return open_batch(path, *given)
+
+    monkeypatch.setattr(analyzer_module, "open_batch", failing)
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        for one in (first, second):
+            hop.put(tmp_path / "data" / "received", one)
+        analyzer.step()
+        assert [one.id for one in analyzer.batches()] == [second.id]
+        assert "ZeroDivisionError" in analyzer.unreadable[first.id]
+        assert analyzer.needs_key(hop.key_id)
+
+
+def test_a_pool_that_is_broken_is_no_fault_of_a_batch(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays broken: only another process has another one."""
+
+    def broken(*_: object) -> OpenedBatch:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(analyzer_module, "open_batch", broken)
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        hop.put(tmp_path / "data" / "received", hop.batch(hop.crowd()))
+        with pytest.raises(BrokenProcessPool):
+            analyzer.step()
 
 
 @pytest.mark.parametrize("syncing", [False, True])

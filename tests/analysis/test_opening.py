@@ -233,8 +233,8 @@ def test_what_does_not_open_or_is_no_code_is_rejected(
 
 def test_dummies_are_for_fixed_slots_only(received: Received, tmp_path: Path) -> None:
     hop = LastHop.of(decoys(), tmp_path)
-    known = take(hop, received, hop.batch(hop.items([0, 1, EMPTY])), tmp_path)
-    assert fates(known) == (2, 0, 0, 1)
+    known = take(hop, received, hop.batch(hop.items([*range(PEOPLE), *range(5), EMPTY])), tmp_path)
+    assert fates(known) == (PEOPLE + 5, 0, 0, 1)
 
 
 def test_no_changed_byte_and_no_cut_file_is_opened(hop: LastHop, tmp_path: Path) -> None:

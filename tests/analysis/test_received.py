@@ -23,8 +23,10 @@ from chaffinch.privacy import Target
 from chaffinch.release.documents import read_reach_release
 from chaffinch.shuffling.filters import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
+from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.envelopes import X25519, replay_tag
+from chaffinch.wire.problems import Problem
 from chaffinch.wire.sealed_batches import BatchHead, write_batch
 from chaffinch.wire.sealed_filters import pad
 from tests.reach.publishing import made_up, small_plan
@@ -174,6 +176,30 @@ def test_what_waits_for_another_ledger_is_the_first(received: Received, tmp_path
     assert rich.content_of(entry) == received.release(SECOND)
 
 
+def test_what_was_paid_for_is_released_whatever_came_since(
+    received: Received, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a reach that was paid for the analyzer was ended, and another came with a smaller id."""
+    ledger = Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=Target(100.0, 0.1), mark=tmp_path / "mark"
+    )
+    received.add_item(opened(SECOND, columns(1)))
+    with monkeypatch.context() as patched:
+        patched.setattr(Received, "decide", _end)
+        with pytest.raises(KeyboardInterrupt):
+            states(received, SECOND, ledger=ledger)
+    assert len(ledger.entries()) == 1
+    received.add_item(opened(FIRST, columns(2)))
+    assert states(received, FIRST, SECOND, ledger=ledger) == ["unpaid", "released"]
+    (entry,) = ledger.entries()
+    assert received.release(SECOND) == ledger.content_of(entry)
+    assert states(received, FIRST, ledger=ledger) == ["refused"]
+
+
+def _end(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_junk_and_copies_keep_no_reach_from_its_release(received: Received) -> None:
     """Nor does a batch of another plan, or one that was refused."""
     received.add_item(opened(FIRST, None))
@@ -223,6 +249,12 @@ def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> N
     content = columns(1)
     path, item = written(pad(content, layout.columns_length))
     found = open_columns(path, plan, stored)
+    # One item is due, and no other number has a place in the state.
+    expected, names = Expected.of(plan, 1), {stored[key].key.sealing.name}
+    expected.check_head(found.head, names)
+    for items in (0, 2):
+        with pytest.raises(Problem):
+            expected.check_head(replace(found.head, items=items), names)
     assert found.content == content
     assert found.tag == replay_tag(stored[key].tag_secret, item, X25519)
     assert (found.codes, found.head.reports, len(found.id)) == (4, 2, 64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import signal
 from contextlib import closing
 from http.client import HTTPException
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.errors import StorageFault
+from chaffinch.services.collector import Collector
 from chaffinch.shuffling.state import State
 from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
@@ -181,3 +185,27 @@ def test_a_batch_is_handed_over_after_a_kill(site: Site, place: str) -> None:
         service.stop()
     (path,) = (site.folder / "hop2" / "data" / "received").iterdir()
     assert path.read_bytes() == content
+
+
+def test_what_a_killed_collector_was_taking_keeps_no_key(site: Site) -> None:
+    """Nothing else would ever remove it: nobody sends for a key that is closed."""
+    party = site.folder / "hop2"
+    inbox = party / "data" / "received"
+    inbox.mkdir(parents=True, exist_ok=True)
+    left = inbox / f".{'ab' * 32}.batch.{'0' * 16}.part"
+    left.write_bytes(b"some of a batch")
+    Collector(party / "data", [site.plan], site.keys["hop2"])
+    assert not left.exists()
+
+
+def test_a_disk_without_links_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is taken before its file is complete may be signed for."""
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StorageFault, match="hard links"):
+        Collector(site.folder / "hop2" / "data", [site.plan], site.keys["hop2"])
+    inbox = site.folder / "hop2" / "data" / "received"
+    assert not [one for one in inbox.iterdir() if "links" in one.name]

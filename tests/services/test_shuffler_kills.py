@@ -6,22 +6,25 @@ Each time: the same reports come out, each once, and no batch is below its crowd
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import resource
 import shutil
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.keys import KeyFolder
+from chaffinch.keys import KeyFolder, folder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import State
+from chaffinch.storage import leftovers
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
 
@@ -142,6 +145,55 @@ def test_the_id_of_a_destroyed_key_is_that_of_no_other(tmp_path: Path) -> None:
         assert old not in keys.opening_keys()
         collection.write_segment(data, collection.seal([1]))
         assert hop.needs_key(old), "another key may have this id, and a report waits"
+
+
+def test_a_key_whose_file_could_not_be_wiped_is_gone_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk: it opens nothing, its tags go, and its file when there is room again."""
+    collection, data = Collection.make(tmp_path / "keys", crowd=CROWD), tmp_path / "data"
+    keys = collection.hops[0]
+    (old,) = keys.opening_keys()
+    file = keys.path / f"key-{old:03d}.json"
+
+    def full(_: Path) -> None:
+        raise StorageFault("full", reason=Reason.NO_SPACE)
+
+    with shuffler(collection, data, grace=0.0) as hop:
+        collection.write_segment(data, collection.seal(range(3)))
+        hop.take()
+        keys.rotate(at_once=True)
+        keys.close(old)
+        hop.take()
+        with monkeypatch.context() as patched:
+            patched.setattr(folder, "_wipe", full)
+            assert not hop._goes_on(hop.tick)  # noqa: SLF001
+            assert hop._goes_on(hop.take)  # noqa: SLF001
+        assert file.exists()
+        assert old not in hop._opening.opening  # noqa: SLF001
+        with closing(sqlite3.connect(data / "state.sqlite")) as state:
+            assert state.execute("SELECT COUNT(*) FROM tags").fetchone() == (0,)
+        hop.tick()
+        assert not file.exists()
+
+
+def test_a_command_that_holds_the_keys_does_not_end_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been stopped in a terminal; its lock is waited for, and the next tick asks."""
+    monkeypatch.setitem(inspect.unwrap(leftovers.alone_in).__kwdefaults__, "patience", 0.05)
+    collection, data = Collection.make(tmp_path / "keys", crowd=CROWD), tmp_path / "data"
+    keys = collection.hops[0]
+    (old,) = keys.opening_keys()
+    keys.rotate(at_once=True)
+    keys.close(old)
+    with shuffler(collection, data, grace=0.0) as hop:
+        hop.take()
+        with leftovers.alone_in(keys.path, "keys"):
+            assert not hop._goes_on(hop.tick)  # noqa: SLF001
+        assert hop._goes_on(hop.tick)  # noqa: SLF001
+        keys.refresh()
+        assert old not in keys.opening_keys()
 
 
 def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) -> None:

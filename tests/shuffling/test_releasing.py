@@ -160,18 +160,27 @@ def test_a_crowd_with_fewer_messages_than_honest_users_send_waits(
     assert state.partitions() == {}
 
 
-def test_no_part_goes_before_every_part_has_its_messages(
+def test_no_part_goes_without_its_messages_and_fewer_parts_have_more(
     plan_and_state: tuple[Collection, State], tmp_path: Path
 ) -> None:
-    """One of the two has the long report, the other too few messages."""
+    """Strangers with nothing in their reports must not cut an honest crowd into parts."""
     collection, state = plan_and_state
-    partition = Partition(collection.plan.id, 1, b"\1" * 32)
-    length = collection.plan.layout.item_length(1)
+    plan, partition = collection.plan, Partition(collection.plan.id, 1, b"\1" * 32)
+    length, slots = plan.layout.item_length(1), plan.slots
     rule = releaser(collection, state, tmp_path, ReleaseRule(largest_batch=2 * CROWD))
-    add(state, partition, [20] + [1] * (2 * CROWD + 1), length)
+    empty = [0] * (6 * CROWD)
+    add(state, partition, [slots] * (CROWD - 1) + empty, length)
     assert rule.tick() == []
-    assert state.partitions() == {partition: 2 * CROWD + 2}
+    assert rule.short == {plan.id}
+    assert state.partitions() == {partition: 7 * CROWD - 1}
     assert not list((tmp_path / "outbox").iterdir())
+    add(state, partition, [slots], length)
+    (made,) = rule.tick()
+    assert rule.short == set()
+    with (tmp_path / "outbox" / f"{made}.batch").open("rb") as file:
+        head, _ = check_batch(file, PUBLIC)
+    assert (head.reports, head.items) == (7 * CROWD, plan.least_items)
+    assert state.partitions() == {}
 
 
 def test_what_has_no_crowd_or_no_plan_waits_however_much_is_in_it(

@@ -8,12 +8,20 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.wire import arrivals
-from chaffinch.wire.arrivals import Arrival, Expected, _batch_path, arrived_batches, has_arrived
+from chaffinch.storage.files import Draft
+from chaffinch.wire.arrivals import (
+    Arrival,
+    Expected,
+    _batch_path,
+    arrived_batches,
+    has_arrived,
+    unfinished,
+)
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
@@ -27,7 +35,7 @@ def hop(tmp_path_factory: pytest.TempPathFactory) -> LastHop:
 
 @pytest.fixture(scope="module")
 def batch(hop: LastHop) -> Batch:
-    return hop.batch(hop.items(range(PEOPLE)))
+    return hop.batch(hop.crowd())
 
 
 @pytest.fixture
@@ -55,17 +63,26 @@ def test_a_batch_may_come_in_pieces_of_any_length(hop: LastHop, batch: Batch, fo
         path.unlink()
 
 
-def test_what_was_long_on_its_way_to_its_name_is_not_taken(
+def test_what_is_on_its_way_is_seen_by_its_start_until_it_has_its_name(
     hop: LastHop, batch: Batch, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its key may have been destroyed since it was checked."""
+    """A disk may take minutes between the check of a key and the name: the key must stay."""
+    start, give = batch.content[:START_LENGTH], Draft.put_in_place
+    seen: list[bytes] = []
+
+    def slowly(draft: Draft, **how: Any) -> None:
+        seen.extend(unfinished(folder, START_LENGTH))
+        give(draft, **how)
+
+    monkeypatch.setattr(Draft, "put_in_place", slowly)
     with arriving(hop, folder, batch.id) as arrival:
-        arrival.write(batch.content)
-        monkeypatch.setattr(arrivals, "_LONGEST_WAY", -1.0)
-        with pytest.raises(Problem) as caught:
-            arrival.finish()
-    assert caught.value.kind is Kind.OVERLOADED
-    assert not list(folder.iterdir())
+        arrival.write(start[:-1])
+        assert not list(unfinished(folder, START_LENGTH))
+        arrival.write(batch.content[START_LENGTH - 1 :])
+        arrival.finish()
+    assert seen == [start]
+    assert not list(unfinished(folder, START_LENGTH))
+    assert has_arrived(folder, batch.id)
 
 
 def test_what_comes_a_second_time_changes_nothing(hop: LastHop, batch: Batch, folder: Path) -> None:
@@ -166,8 +183,9 @@ def test_every_hop_is_the_maker_of_its_own_batches() -> None:
         ({"route": bytes(64)}, Kind.INVALID_MESSAGE),
         ({"reports": PEOPLE - 1}, Kind.BATCH_TOO_SMALL),
         ({"reports": PEOPLE + 1}, None),
-        ({"items": PEOPLE * PEOPLE}, None),
+        ({"items": PEOPLE * PEOPLE - 1}, Kind.BATCH_TOO_SMALL),
         ({"items": PEOPLE * PEOPLE + 1}, Kind.INVALID_MESSAGE),
+        ({"items": PEOPLE * (PEOPLE + 1), "reports": PEOPLE + 1}, None),
         ({"route": b"\x01" + bytes(31)}, Kind.OUTDATED_KEYS),
     ],
 )

@@ -68,7 +68,7 @@ def test_columns_have_one_length_too() -> None:
     """Eight counts of at most five digits, each with what separates them."""
     assert LAYOUT.columns_length == 4 + 1024 + 8 * 6
     assert LAYOUT.item_length(1) == 7 + 32 + LAYOUT.columns_length + 16
-    assert (LAYOUT.hops, LAYOUT.slots) == (1, 1)
+    assert (LAYOUT.hops, LAYOUT.most_items(1), LAYOUT.most_items(9)) == (1, 1, 1)
     for hop in (0, 2):
         with pytest.raises(InvalidInput, match="hop"):
             LAYOUT.item_length(hop)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -18,22 +20,30 @@ from typing import ClassVar, TypeVar
 from chaffinch.analysis.opening import open_batch, open_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import join_short, release_batch, release_columns
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import (
+    ChaffinchError,
+    ClusterFault,
+    InvalidFile,
+    InvalidInput,
+    StorageFault,
+)
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Pool
+from chaffinch.parallel import Pool, Stopped
 from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, sync_folder
-from chaffinch.wire.arrivals import arrived_batches
-from chaffinch.wire.sealed_batches import BatchHead
+from chaffinch.wire.arrivals import arrived_batches, unfinished
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
 _OwnPlan = TypeVar("_OwnPlan", Plan, ReachPlan, AnyPlan)
 
 RECEIVED, STATE = "received", "state.sqlite"
 """Where batches arrive, and what is known of them, in the folder of an analyzer."""
 
+_NOT_OF_A_BATCH = (StorageFault, ClusterFault, Stopped, OSError, BrokenExecutor)
+"""What has nothing to do with the batch that is worked on: the process waits for that, or ends."""
 _SETTLED = 10**9
 """Nanoseconds in which two changes of a file may have the same time."""
 
@@ -88,7 +98,7 @@ class Analyzer:
         self._asked: set[str] = set()
         self._forgotten: set[int] = set()
         self.unreadable: dict[str, str] = {}
-        """Batches that were taken and cannot be opened now, and why; they are kept."""
+        """Batches that were taken and cannot be opened or released now, and why; they are kept."""
         self._tried: dict[str, int] = {}
         """When the files of these were last changed; see ``_open``."""
         self._folder = folder / RECEIVED
@@ -126,9 +136,17 @@ class Analyzer:
 
     def needs_key(self, number: int) -> bool:
         """Return whether a batch that is not opened yet needs a key: it must not be destroyed."""
+        names = {one.key.sealing.name for one in self._keys.opening_keys().values()}
+        for start in unfinished(self._folder, HEAD_LENGTH):
+            with suppress(InvalidFile):
+                if BatchHead.unpack(start).key_id == number:
+                    return True
+        # A damaged file may be restored, and then needs the key it always needed; so does one whose
+        # head names no key of ours.
         heads = map(_head_of, self._waiting())
-        # A damaged file may be restored, and then needs the key it always needed.
-        return any(head is None or head.key_id == number for head in heads)
+        return any(
+            head is None or head.key_id == number or head.key_name not in names for head in heads
+        )
 
     def counts(self) -> dict[str, AnalyzerCounts]:
         """Return what became of all batches, by plan."""
@@ -166,6 +184,10 @@ class Analyzer:
             taken = self._take_over(path, plan)
         except (InvalidFile, InvalidInput) as fault:
             return fault.message
+        except _NOT_OF_A_BATCH:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, other batches are opened
+            return _unforeseen(fault)
         return None if taken else "it is another batch than its name says"
 
     def _take_over(self, path: Path, plan: AnyPlan) -> bool:
@@ -186,10 +208,15 @@ class Analyzer:
         if plan is None:
             return False
         ledger, level = self._ledger, self._level
-        if isinstance(plan, ReachPlan):
-            after = release_columns(self._received, batch, plan, ledger=ledger, level=level)
-        else:
-            after = release_batch(self._received, batch, plan, ledger=ledger, level=level)
+        try:
+            if isinstance(plan, ReachPlan):
+                after = release_columns(self._received, batch, plan, ledger=ledger, level=level)
+            else:
+                after = release_batch(self._received, batch, plan, ledger=ledger, level=level)
+        except _NOT_OF_A_BATCH:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, other batches are released
+            after, self.unreadable[batch.id] = batch, _unforeseen(fault)
         self._asked.add(batch.id)
         return after.state != batch.state
 
@@ -248,6 +275,16 @@ def own_plan(plan: _OwnPlan, keys: KeyFolder) -> _OwnPlan:
             hint="`chaffinch keys show` prints the identity; name it in the plan's parties",
         )
     return plan
+
+
+def _unforeseen(fault: Exception) -> str:
+    """Return what is said of a fault that nobody expects: its kind, as its words may hold anything.
+
+    Anybody can have a part in what is in a batch. One that ended the process would end it at every
+    start, and with it everything else that the analyzer does.
+    """
+    said = fault.message if isinstance(fault, ChaffinchError) else f"{type(fault).__name__}."
+    return f"It is kept, and tried again at the next start: {said}"
 
 
 def _head_of(path: Path) -> BatchHead | None:

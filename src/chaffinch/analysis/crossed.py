@@ -146,8 +146,14 @@ def _rows(
     each: _Interval,
     together: _Interval,
 ) -> Iterator[Derived]:
+    """Yield what is told of some values; nothing of a ratio that nobody is estimated to be in.
+
+    A few messages that take people off a cell are enough for that, and anybody can send them.
+    """
     columns = (each.estimates, each.errors, each.low, each.high, together.low, together.high)
     for (value, group), *numbers in zip(told, *(one.tolist() for one in columns), strict=True):
+        if math.isnan(numbers[0]):
+            continue
         row = Derived(kind, question, value, group, *numbers)
         yield row._replace(of="all") if row.of_all else row
 

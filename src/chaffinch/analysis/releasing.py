@@ -167,10 +167,15 @@ def release_columns(
 
     def make() -> _Made:
         """Return the bytes and what pays for them; refuse what can never be released."""
-        _check_first(received, batch)
+        if not batch.counted:
+            raise InvalidFile("batch", "one that holds columns of this plan", ["a copy, or junk"])
         columns = columns_from(received.content(batch.id))
         release = analyze_columns(columns, plan, level=level)
         content = json_bytes(release.document())
+        paid = {(one.key, one.subject) for one in ledger.entries()} if ledger is not None else set()
+        if (release.key, release.batch) not in paid:
+            # What was paid for before an end is released, whatever has come since.
+            _check_first(received, batch)
 
         def pay(ledger: Ledger) -> Entry:
             """Charge the key; the ledger keeps the bytes in the same transaction."""
@@ -185,9 +190,7 @@ def release_columns(
 
 
 def _check_first(received: Received, batch: KnownBatch) -> None:
-    """Refuse a batch whose item counts for nothing, or that comes after another of its plan."""
-    if not batch.counted:
-        raise InvalidFile("batch", "one that holds columns of this plan", ["a copy, or junk"])
+    """Refuse a batch that comes after another of its plan."""
     others = [one for one in received.all() if one.plan_id == batch.plan_id and one.counted]
     # Of two that were opened at the same time, the one with the smaller id comes first.
     before = [one for one in others if one.state in ("released", "unpaid") or one.id < batch.id]

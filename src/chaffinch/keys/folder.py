@@ -204,12 +204,17 @@ class KeyFolder:
     ) -> tuple[int, ...]:
         """Destroy closed keys, each with its tag secret; return their ids.
 
+        The file of a key that could not be wiped for want of room is wiped by a later call.
+
         For the service that opens with them: ``needed`` says whether anything is left to be
         opened with a key. It is asked only when the key has been seen closed for so long by the
         monotonic clock that whoever takes envelopes has surely seen it, too.
         """
         seen = time.monotonic() - grace_seconds
         gone = []
+        if self._dead_files():
+            with alone_in(self.path, "keys"):
+                self._clean()
         for digest in [one for one, since in self._closed.items() if since <= seen]:
             entry = next(one for one in self.entries if one.digest == digest)
             if not needed(entry.id):
@@ -241,9 +246,12 @@ class KeyFolder:
         """Read the folder again, and remove key files of no living key: a killed process's."""
         self.refresh()
         remove_leftovers(self.path)
-        living = {_key_path(self.path, one.id) for one in self._keyset.opening}
-        for place in set(self.path.glob("key-*.json")) - living:
+        for place in self._dead_files():
             _wipe(place)
+
+    def _dead_files(self) -> set[Path]:
+        living = {_key_path(self.path, one.id) for one in self._keyset.opening}
+        return set(self.path.glob("key-*.json")) - living
 
     def _load(self, entry: KeyEntry) -> StoredKey:
         place = _key_path(self.path, entry.id)

@@ -22,7 +22,8 @@ from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.services.working import end_process
-from chaffinch.storage.files import make_folder
+from chaffinch.storage.files import make_folder, require_links
+from chaffinch.storage.leftovers import remove_leftovers
 from chaffinch.wire import media_types
 from chaffinch.wire.arrivals import Arrival, Arriving, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
@@ -53,6 +54,9 @@ class Desk:
 
     def __init__(self, folder: Path, front: Front, limits: BatchLimits, *, what: str) -> None:
         make_folder(folder)
+        # What a killed process was taking needs no key any more, and keeps none.
+        remove_leftovers(folder)
+        require_links(folder)
         self._folder, self._front, self._limits = folder, front, limits
         self._what = what
         self._arriving: Counter[str] = Counter()

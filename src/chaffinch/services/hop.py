@@ -221,10 +221,10 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
         with Shuffler(place.data, keys, plans, settings.shuffler, stop=stop) as shuffler:
 
             def tell() -> None:
-                found = _status(settings, plans, keys, shuffler.overview())
-                status = without_data(found, place.data, keys)
-                cluster = filter(None, [shuffler.cluster_fault])
-                problems = (*status.problems, *cluster, *shuffler.later_keys.faults)
+                status = _status(settings, plans, keys, shuffler.overview())
+                status = without_data(status, place.data, keys)
+                found = (*filter(None, [shuffler.cluster_fault]), *shuffler.short)
+                problems = (*status.problems, *found, *shuffler.later_keys.faults)
                 status = replace(status, offers=shuffler.status.attempts, problems=problems)
                 board.post(status)
                 log.changes(status)

@@ -182,7 +182,8 @@ class Shuffler:
             patience=self._settings.patience,
             trusted=self._settings.trusted,
         )
-        self._taken_before: dict[int, set[str]] = {}
+        self._taken_before: dict[str, set[str]] = {}
+        """By the digest of a closed key, as another one may get its id: see ``needs_key``."""
         self.cluster_fault = ""
         """Why nothing can be opened, where a cluster is to do that."""
         self._keys_are_due = True
@@ -264,10 +265,12 @@ class Shuffler:
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
         self._releaser.tick()
-        gone = self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds)
-        for number in gone:
-            del self._taken_before[number]  # Another key may get the same id.
-        if gone:
+        before = self._keys.entries
+        try:
+            self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds)
+        finally:
+            self._keys_are_due |= self._keys.entries != before
+        if self._keys_are_due:
             self._refresh()
         self.status = self._look()
 
@@ -281,6 +284,15 @@ class Shuffler:
         """Return why nothing can be made of the filters of a plan, by its id."""
         return {name: relay.held for name, relay in self._reaches.items() if relay.held}
 
+    @property
+    def short(self) -> tuple[str, ...]:
+        """Return of which plans nothing leaves although enough reports have come."""
+        return tuple(
+            f"the crowd of plan {name[:16]} has come, and strangers with next to nothing in their "
+            "reports are among it: it waits for more"
+            for name in sorted(self._releaser.short)
+        )
+
     def overview(self) -> Overview:
         """Return what became of everything."""
         return self._state.overview()
@@ -291,10 +303,12 @@ class Shuffler:
         Nothing is taken for the key any more. So what was taken for it stood in the inbox or
         among the received batches when this was asked first, finished or not, or waits.
         """
-        before = self._taken_before.setdefault(key, self._arrived())
+        (digest,) = (one.digest for one in self._keys.entries if one.id == key)
+        before = self._taken_before.setdefault(digest, self._arrived())
         before &= self._arrived()
-        if key in self._filters.key_ids():
-            return True
+        filters = self._filters.key_ids()
+        if key in filters or not filters <= self._keys.opening_keys().keys():
+            return True  # One that names no key of ours is damaged, and may be for any of them.
         return bool(before) or any(key in self._keys_of(held) for held in self._state.held())
 
     def _keys_of(self, held: Held) -> bytes:
@@ -338,8 +352,9 @@ class Shuffler:
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)
         # What was put aside may come back, and is the same under each of its names; so is what is
-        # on its way, whose name begins with a dot.
-        files = (path.name.lstrip(".") for place in places for path in place.iterdir())
+        # on its way, whose name begins with a dot. Two looks: one alone may miss a file that gets
+        # another name meanwhile.
+        files = (path.name.lstrip(".") for place in 2 * places for path in place.iterdir())
         return {name.partition(".")[0] for name in files}
 
     def _refresh(self) -> None:
@@ -351,6 +366,10 @@ class Shuffler:
         stored = self._keys.opening_keys()
         opening = {number: HopKey.of(one) for number, one in stored.items()}
         gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
+        closed = {one.digest for one in self._keys.entries if one.state is KeyState.CLOSED}
+        self._taken_before = {
+            one: self._taken_before[one] for one in closed & self._taken_before.keys()
+        }
         self._opening = HopKeys(opening, gone)
         with self._state.changing() as change:
             change.forget_tags(gone)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import atomic, make_folder, sync_folder
-from chaffinch.wire.arrivals import Arriving
+from chaffinch.wire.arrivals import Arriving, unfinished
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, is_from, is_whole
@@ -78,8 +78,8 @@ class FilterInbox:
                 file.write(found)
 
     def key_ids(self) -> set[int]:
-        """Return which keys the filters that wait here are sealed for."""
-        found: set[int] = set()
+        """Return which keys the filters are sealed for that wait here or are on their way."""
+        found = {start[START_LENGTH] for start in unfinished(self._folder, START_LENGTH + 1)}
         for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
                 with path.open("rb") as file:

@@ -65,10 +65,13 @@ class Releaser:
         self._outbox = outbox
         self._words = words
         self._rule = rule
+        self.short: set[str] = set()
+        """Plans whose crowd has come, as of the last tick, and has too few messages."""
 
     def tick(self) -> list[str]:
         """Release what has its crowd, drop what is too old; return the ids of new batches."""
         made = []
+        self.short.clear()
         for partition, reports in self._state.partitions().items():
             plan = self._plans.get(partition.plan_id)
             if plan is not None and self._rule.parts(reports, plan.reports):
@@ -83,12 +86,17 @@ class Releaser:
 
     def _release(self, partition: Partition, plan: Plan) -> list[str]:
         sizes = np.frombuffer(b"".join(self._state.sizes(partition)), "<u4").astype(np.int64)
-        parts = self._rule.parts(len(sizes), plan.reports)
-        chosen = split(self._words, len(sizes), parts)
-        messages = np.bincount(chosen, weights=sizes, minlength=parts)
-        if messages.min() < plan.least_items:
-            # Whoever comes next would refuse it: strangers have sent reports with next to nothing
-            # in them. With more honest ones it passes.
+        # Whoever comes next would refuse parts with fewer messages: strangers have sent reports
+        # with next to nothing in them. Fewer parts have more; with more honest reports one passes.
+        enough = int(sizes.sum()) // max(1, plan.least_items)
+        parts = min(self._rule.parts(len(sizes), plan.reports), enough)
+        while parts:
+            chosen = split(self._words, len(sizes), parts)
+            if np.bincount(chosen, weights=sizes, minlength=parts).min() >= plan.least_items:
+                break
+            parts -= 1
+        else:
+            self.short.add(partition.plan_id)
             return []
         batches = [
             self._write(partition, plan, sizes[chosen == part], chosen == part)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 import shlex
 import stat
 from collections.abc import Callable, Iterator
@@ -253,6 +254,28 @@ def give_name(part: Path, target: Path, *, overwrite: bool) -> None:
             os.close(number)
     else:
         part.unlink()
+
+
+def require_links(folder: Path) -> None:
+    """Refuse a disk without hard links: a name is not taken and filled in one step there.
+
+    Whoever is killed in between leaves an empty file, for which somebody may get a receipt.
+    """
+    part, number = new_part(folder / "links", 0o600)
+    other = part.with_name(f".links.{secrets.token_hex(8)}.part")
+    try:
+        os.link(part, other)
+        other.unlink()
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        raise StorageFault(
+            f"The disk of {folder.name!r} must know hard links. Got one that does not.",
+            hint="keep the data of services on a disk such as ext4, XFS, Btrfs or ZFS",
+        ) from None
+    finally:
+        remove_surely(part.unlink)
+        os.close(number)
 
 
 def give_checked_name(part: Path, target: Path, check: Check) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from chaffinch.errors import StorageFault
+from chaffinch.errors import Reason, StorageFault
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.locks import (
     LOOK,
@@ -123,6 +123,7 @@ def _not_alone(path: Path, folder: str, error: OSError) -> StorageFault:
         return StorageFault(
             f"The folder {folder!r} must be free for this command. Got one in use.",
             hint="nothing was changed: run the same command again when the other one has ended",
+            reason=Reason.BUSY,
         )
     return storage_fault(folder, error, verb="write")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -32,12 +32,6 @@ from chaffinch.wire.sealed_batches import (
 )
 
 _SUFFIX = ".batch"
-_LONGEST_WAY = 30.0
-"""Seconds from the check of its key to its name, after which nothing is taken.
-
-A closed key stays for a minute (``keys.folder.GRACE``), and what is known of keys is a quarter of
-that old at the most.
-"""
 _Known = TypeVar("_Known")
 
 
@@ -50,17 +44,16 @@ class _Lengths(Protocol):
         ...
 
     @property
-    def slots(self) -> int:
-        """Return how many items a report has at most."""
-        ...
-
-    @property
     def hops(self) -> int:
         """Return how many hops there are."""
         ...
 
     def item_length(self, hop: int) -> int:
         """Return the length of what leaves a hop."""
+        ...
+
+    def most_items(self, reports: int) -> int:
+        """Return how many items so many reports have at most."""
         ...
 
 
@@ -83,6 +76,11 @@ class _Run(Protocol):
         ...
 
     @property
+    def least_items(self) -> int:
+        """Return how many items those of the honest users are at least."""
+        ...
+
+    @property
     def rounds(self) -> int:
         """Return how often the same people are asked."""
         ...
@@ -98,13 +96,14 @@ class Expected:
     maker: bytes
     """The identity key of that hop."""
     least_reports: int
+    least_items: int
     rounds: int
 
     @classmethod
     def of(cls, plan: _Run, hop: int) -> Expected:
         """Return what is known of the batches that a hop makes."""
         maker: bytes = plan.parties.hops[hop - 1].key
-        return cls(plan.layout, hop, maker, plan.reports, plan.rounds)
+        return cls(plan.layout, hop, maker, plan.reports, plan.least_items, plan.rounds)
 
     def read_start(self, start: bytes, batch_id: str, keys: Container[bytes]) -> BatchHead:
         """Return the head of a batch; refuse one that is not due, or not its maker's."""
@@ -134,9 +133,9 @@ class Expected:
         """
         if not self.fits(head):
             raise Problem(Kind.INVALID_MESSAGE, "It is for another plan, round or receiver.")
-        if head.reports < self.least_reports:
+        if head.reports < self.least_reports or head.items < self.least_items:
             raise Problem(Kind.BATCH_TOO_SMALL)
-        if head.items > head.reports * self.layout.slots:
+        if head.items > self.layout.most_items(head.reports):
             raise Problem(Kind.INVALID_MESSAGE, "It has more messages than its reports can hold.")
         if head.key_name not in keys:
             raise Problem(Kind.OUTDATED_KEYS)
@@ -166,6 +165,20 @@ def has_arrived(folder: Path, batch_id: str) -> bool:
 def arrived_batches(folder: Path) -> list[Path]:
     """Return all batches in a folder, by their ids: the order says nothing of when they came."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
+def unfinished(folder: Path, length: int) -> Iterator[bytes]:
+    """Yield how those files start that are on their way into a folder; short ones are left out.
+
+    A closed key stays for a minute (``keys.folder.GRACE``) before anybody asks what needs it, and
+    what is taken then was checked long before, with all of it here. Whoever asks looks at these
+    first, and at what has its name afterwards: so nothing is missed that gets its name meanwhile.
+    """
+    for path in folder.glob(".*.part"):
+        with suppress(OSError), path.open("rb") as file:  # It may have its name by now.
+            start = file.read(length)
+            if len(start) == length:
+                yield start
 
 
 class Arriving(ABC, Generic[_Known]):
@@ -203,25 +216,21 @@ class Arriving(ABC, Generic[_Known]):
         """Give the complete file its name, durably; False where another file has that name.
 
         ``check`` raises if it is not due any more. To sync gigabytes can take longer than a closed
-        key stays, so this is asked then, and not before: under its name the file counts as
-        taken, and keeps its key.
+        key stays, so this is asked then, and not before. From then on the file needs its key, under
+        its name or not (``unfinished``), however long the disk takes to give it one. It is never
+        removed again: somebody may have got a receipt for it.
         """
         reach("arrival.written")
         first = True
         try:
             os.fsync(self._draft.number)
             reach("arrival.synced")
-            checked = time.monotonic()
             check()
             try:
                 self._draft.put_in_place(overwrite=False)
             except FileExistsError:
                 first = False
             reach("arrival.named")
-            if first and time.monotonic() - checked > _LONGEST_WAY:
-                # Its key may have been closed, and destroyed before this was there to need it.
-                self._target.unlink()
-                raise Problem(Kind.OVERLOADED, retry_after=5)
             sync_folder(self._target.parent)
         except OSError as error:
             raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None

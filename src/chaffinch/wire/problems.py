@@ -27,7 +27,11 @@ class Kind(Enum):
     TOO_LARGE = ("tooLarge", 413, "The body is longer than this service takes.")
     WRONG_TYPE = ("wrongType", 415, "The body is of another content type.")
     OUTDATED_KEYS = ("outdatedKeys", 422, "A report is sealed for a key that is not in use.")
-    BATCH_TOO_SMALL = ("batchTooSmall", 422, "The batch has fewer reports than the plan waits for.")
+    BATCH_TOO_SMALL = (
+        "batchTooSmall",
+        422,
+        "The batch has fewer reports or messages than the plan waits for.",
+    )
     DAMAGED_BATCH = (
         "damagedBatch",
         422,

@@ -62,7 +62,6 @@ class FilterLayout:
     bits: int
     outer_kem: int = X25519
     hops: ClassVar[int] = 1
-    slots: ClassVar[int] = 1
 
     @property
     def filter_length(self) -> int:
@@ -83,6 +82,10 @@ class FilterLayout:
     def columns_length(self) -> int:
         """Return the length of what is in the envelope of the columns."""
         return _LENGTH.size + _COLUMN_FACTS + self.logos * (len(str(self.bits)) + 1)
+
+    def most_items(self, reports: int) -> int:  # noqa: ARG002 - however many filters there are
+        """Return how many items the columns of all filters are."""
+        return 1
 
     def item_length(self, hop: int) -> int:
         """Return the length of what leaves the shuffler, which is the only hop."""

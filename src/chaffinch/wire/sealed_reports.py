@@ -75,6 +75,10 @@ class Layout:
                 hint="plan with fewer messages per report (most_messages)",
             )
 
+    def most_items(self, reports: int) -> int:
+        """Return how many items so many reports have at most."""
+        return reports * self.slots
+
     def item_length(self, hop: int) -> int:
         """Return the length of what leaves a hop: an envelope for the next one."""
         length = envelope_length(_CODE.size, X25519)

@@ -195,6 +195,11 @@ class ReachPlan:
         return FilterLayout(self.id, self.filter_bytes, 1 << self.audience.rows, self.bits, kem)
 
     @property
+    def least_items(self) -> int:
+        """Return how many items the shuffler hands over: all columns are one."""
+        return 1
+
+    @property
     def reports(self) -> int:
         """Return how many filters are shuffled together: that of every publisher."""
         return len(self.audience.publishers)
