@@ -34,6 +34,7 @@ from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import (
+    HEAD_LENGTH,
     START_LENGTH,
     BatchHead,
     blocks_of,
@@ -595,10 +596,114 @@ def test_a_hop_before_that_repeats_items_gains_nothing(
         again.unlink()
         hop.take()
         (counts,) = hop.overview().counts.values()
+        assert counts == mixed, "they wait for others"
+        assert hop.short
+        assert len(list((second / "received").iterdir())) == 3
+        close_key(collection.hops[1])
+        hop.take()
+        (counts,) = hop.overview().counts.values()
         assert (counts.refused, counts.undecryptable, counts.duplicate) == (2, 20, 10)
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
+        assert not hop.short
+
+
+def close_key(keys: KeyFolder) -> None:
+    """Let another key take over, and take nothing more for the one before."""
+    (old,) = keys.opening_keys()
+    keys.rotate(at_once=True)
+    keys.close(old)
+
+
+def short_batch(
+    collection: Collection, folder: Path, second: Path, numbers: range, *, good: int
+) -> Path:
+    """Return a batch for the second hop in which all items but some are junk."""
+
+    def spoilt(items: list[bytes]) -> list[bytes]:
+        junk = [one[:1] + secrets.token_bytes(len(one) - 1) for one in items[good:]]
+        return [*items[:good], *junk]
+
+    path = handed_over(collection, folder, second, numbers)
+    before = set(path.parent.iterdir())
+    remade(collection, path, spoilt)
+    path.unlink()
+    (made,) = set(path.parent.iterdir()) - before
+    return made
+
+
+def test_junk_costs_nobody_a_place_behind_a_later_hop(tmp_path: Path) -> None:
+    """What is left of a batch waits for others, over a restart, and leaves with them as one."""
+    collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
+    second, least = tmp_path / "second", collection.plan.least_items
+    with shuffler(collection, second, 2) as hop:
+        first = short_batch(collection, tmp_path / "a", second, range(4), good=least - 1)
+        hop.take()
+        hop.take()
+        assert not sealed(second)
+        assert (len(hop.short), hop.overview().counts) == (1, {})
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+        other = short_batch(collection, tmp_path / "b", second, range(4, 8), good=3)
+        hop.take()
+        (made,) = sealed(second)
+        head = BatchHead.unpack(made[:HEAD_LENGTH])
+        assert (head.reports, head.items) == (8, least + 2)
+        (counts,) = hop.overview().counts.values()
+        assert (counts.durable, counts.batched, counts.adds_up) == (2 * least, least + 2, True)
+        assert (first.exists(), other.exists(), hop.short) == (False, False, ())
+        assert all(is_relayed(second / "state.sqlite", one.stem) for one in (first, other))
+        handed_over(collection, tmp_path / "c", second, range(8, 12))
+        hop.take()
+        assert len(sealed(second)) == 2, "what is whole waits for nobody"
+
+
+def test_short_batches_of_the_same_items_are_no_crowd(tmp_path: Path) -> None:
+    """As many count as are new together; and one that is damaged holds up no others."""
+    collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
+    second, least = tmp_path / "second", collection.plan.least_items
+    path = handed_over(collection, tmp_path / "first", second, range(4))
+    for _ in range(3):
+        remade(
+            collection,
+            path,
+            lambda items: [*items[:2], *(secrets.token_bytes(len(one)) for one in items[2:])],
+        )
+    path.unlink()
+    with shuffler(collection, second, 2) as hop:
+        for _ in range(3):
+            hop.take()
+        copies = sorted((second / "received").iterdir())
+        assert (sealed(second), len(copies)) == ([], 3)
+        copies[0].write_bytes(copies[0].read_bytes()[:-1])
+        short_batch(collection, tmp_path / "other", second, range(4, 8), good=least - 2)
+        hop.take()
+        hop.take()
+        (made,) = sealed(second)
+        assert BatchHead.unpack(made[:HEAD_LENGTH]).items == least
+        assert copies[0].with_suffix(".damaged").exists()
+        assert hop.overview().counts[collection.plan.id].adds_up
+
+
+@pytest.mark.parametrize("place", ["relaying.claimed", "relaying.written", "relaying.committed"])
+def test_batches_that_leave_as_one_are_taken_once(tmp_path: Path, place: str) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
+    second, least = tmp_path / "second", collection.plan.least_items
+    for start in (0, 4):
+        folder = tmp_path / str(start)
+        short_batch(collection, folder, second, range(start, start + 4), good=least - 1)
+
+    def take() -> None:
+        with shuffler(collection, second, 2) as hop:
+            hop.take()
+
+    # Each is opened alone before they are opened together.
+    assert dies_at(f"{place}:3" if place == "relaying.claimed" else place, take)
+    take()
+    (made,) = sealed(second)
+    assert BatchHead.unpack(made[:HEAD_LENGTH]).items == 2 * (least - 1)
+    assert not list((second / "received").iterdir())
 
 
 def test_what_was_opened_is_held_in_memory_or_beside_the_batches(
