@@ -62,6 +62,8 @@ class Reason(Enum):
 
 PASSING = (Reason.NO_SPACE, Reason.BUSY)
 """After which the same may go well later: a service waits for that, and does not end."""
+UNTOLD = (Reason.UNCERTAIN, Reason.BUSY)
+"""After which a charge may be in a ledger or not: asked for again, it is made once."""
 
 
 class ChaffinchError(Exception):

@@ -26,12 +26,12 @@ from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.opening import OpenedBatch, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.errors import PASSING, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
-from chaffinch.storage import stores
+from chaffinch.storage import databases, stores
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
@@ -392,6 +392,26 @@ def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_p
     main(tmp_path, 0.95)
     (entry,) = ledger.entries()
     assert ledger.content_of(entry) == received.release(batch) is not None
+
+
+def test_who_reads_the_ledger_for_long_ends_no_analyzer(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it charges is asked for again, and is charged once."""
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
+    ledger = with_ledger(tmp_path)
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        hop.put(tmp_path / "data" / "received", hop.batch(hop.crowd()))
+        with closing(sqlite3.connect(tmp_path / "ledger", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM charges").fetchall()
+            for _ in range(2):
+                with pytest.raises(StorageFault) as caught:
+                    analyzer.step()
+                assert caught.value.reason in PASSING
+        analyzer.step()
+        assert [one.state for one in analyzer.batches()] == ["released"]
+        assert len(ledger.entries()) == 1
 
 
 def test_a_ledger_of_another_kind_releases_nothing_and_stops_nobody(

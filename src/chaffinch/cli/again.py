@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import count_of, spoken_command
-from chaffinch.errors import ChaffinchError, DataRepeated, InvalidInput, Plainly, Reason
+from chaffinch.errors import UNTOLD, ChaffinchError, DataRepeated, InvalidInput, Plainly
 from chaffinch.ledger.charge import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.outputs.handing_out import Bill
@@ -201,7 +201,7 @@ class RunData:
             try:
                 pay()
             except ChaffinchError as error:
-                if error.reason is not Reason.UNCERTAIN:
+                if error.reason not in UNTOLD:
                     self.runs.remove(made.subject)
                 raise
 

@@ -157,15 +157,17 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
     except (sqlite3.Error, OSError, UnicodeError) as error:
         # What SQLite says of a damaged schema can hold bytes that are no text.
         undecodable = isinstance(error, UnicodeError)
-        if undecodable or getattr(error, "sqlite_errorcode", None) in _DAMAGED:
+        code = getattr(error, "sqlite_errorcode", None)
+        if undecodable or code in _DAMAGED:
             raise _broken("a whole database", "damaged pages, or another file") from None
         hint = "check both files and their folders; nothing was charged"
         if charging:
             hint = "nothing was acknowledged; a charge may be tried again with the same key"
+        reason = Reason.UNCERTAIN if charging else None
         raise StorageFault(
             f"The ledger's storage must be whole and within reach. Got: {error}.",
             hint=hint,
-            reason=Reason.UNCERTAIN if charging else None,
+            reason=Reason.BUSY if code == sqlite3.SQLITE_BUSY else reason,
         ) from error
 
 

@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.errors import ChaffinchError, InvalidInput, Reason
+from chaffinch.errors import UNTOLD, ChaffinchError, InvalidInput
 from chaffinch.outputs.waiting import (
     Waiting,
     Writer,
@@ -211,7 +211,7 @@ def _pay(bill: Bill) -> None:
     try:
         bill.pay()
     except ChaffinchError as error:
-        if error.reason is not Reason.UNCERTAIN:
+        if error.reason not in UNTOLD:
             raise
         bill.pay()
 
