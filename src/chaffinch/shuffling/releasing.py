@@ -92,7 +92,7 @@ class Releaser:
         parts = min(self._rule.parts(len(sizes), plan.reports), enough)
         while parts:
             chosen = split(self._words, len(sizes), parts)
-            if np.bincount(chosen, weights=sizes, minlength=parts).min() >= plan.least_items:
+            if np.bincount(chosen, weights=sizes).min() >= plan.least_items:
                 break
             parts -= 1
         else:
