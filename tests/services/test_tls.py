@@ -24,6 +24,8 @@ from chaffinch.services.http import Application
 from chaffinch.services.server import Listener, run
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply
+from tests.forks import Forked
+from tests.services.commands import waited
 from tests.services.servers import COLLECTOR, collecting, make_site
 
 
@@ -107,6 +109,84 @@ def test_reports_come_through_tls(tmp_path: Path) -> None:
         code, _, err = service.stop()
     assert (code, err) == (0, "")
     assert site.numbers() == [0, 0, 0]
+
+
+def test_an_idle_connection_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    """Its owner looks at it with its next request, and answers nothing before."""
+    site, files = make_site(tmp_path), _certificate(tmp_path)
+    context = ssl.create_default_context(cafile=files["certificate"])
+    with collecting(site, {"tls": files}) as service:
+        connection = http.client.HTTPSConnection("127.0.0.1", service.port, context=context)
+        connection.request("GET", f"/v1/plans/{site.plan.id}")
+        assert connection.getresponse().read()
+        start = time.monotonic()
+        code, _, err = service.stop()
+        assert time.monotonic() - start < 5
+        connection.close()
+    assert (code, err) == (0, "")
+
+
+LONG_ANSWERS = """
+import sys
+from pathlib import Path
+from chaffinch.services.connections import Limits
+from chaffinch.services.http import Response
+from chaffinch.services.server import Listener, run
+
+async def answer(request):
+    return Response(200, bytes(2 << 20))
+
+files = [Path(one) for one in sys.argv[1:]]
+limits = Limits(patience_seconds=1.5, idle_seconds=1.5)
+listener = Listener(answer, "127.0.0.1", 0, *files)
+run([listener], limits=limits, announce=lambda found: print(*found, flush=True))
+"""
+
+
+def _answering(files: dict[str, str]) -> tuple[Forked, ssl.SSLSocket]:
+    """Return a service whose answers are long, and a connection to it that has asked for one."""
+    process = Forked(LONG_ANSWERS, files["certificate"], files["private_key"])
+    port = int(process.stdout.readline().rpartition(":")[2])
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    plain.settimeout(20)
+    plain.connect(("127.0.0.1", port))
+    context = ssl.create_default_context(cafile=files["certificate"])
+    line = context.wrap_socket(plain, server_hostname="127.0.0.1")
+    line.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    return process, line
+
+
+def test_who_reads_slowly_through_tls_gets_all_of_an_answer(tmp_path: Path) -> None:
+    process, line = _answering(_certificate(tmp_path))
+    try:
+        found = 0
+        while block := line.recv(1 << 15):
+            found += len(block)
+            time.sleep(len(block) / (400 << 10))
+        assert found > 2 << 20
+    finally:
+        line.close()
+        process.kill()
+        process.communicate()
+
+
+def test_who_reads_nothing_through_tls_is_hung_up_on(tmp_path: Path) -> None:
+    process, line = _answering(_certificate(tmp_path))
+    try:
+
+        def sockets() -> int:
+            files = Path(f"/proc/{process.pid}/fd").iterdir()
+            return sum(
+                str(file.readlink()).startswith("socket:") for file in files if file.is_symlink()
+            )
+
+        before = sockets()
+        waited(lambda: sockets() < before, seconds=15)
+    finally:
+        line.close()
+        process.kill()
+        process.communicate()
 
 
 def test_a_reply_through_tls_that_is_not_whole_in_time_is_none(

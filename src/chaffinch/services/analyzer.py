@@ -11,7 +11,6 @@ kept, and the same bytes are shown for ever.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import threading
@@ -20,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.opening import present_reports
@@ -49,7 +48,6 @@ _LONG_PAUSE = 5.0
 """Seconds before a full disk, or a cluster that is gone, is tried again."""
 TICK = 10.0
 """Seconds between two looks at the counters by those who watch."""
-_Found = TypeVar("_Found")
 
 
 class AnalyzerFront:
@@ -86,7 +84,7 @@ class AnalyzerFront:
 
     async def _list_releases(self, request: Request) -> Response:
         plan = self.front.find(request).plan
-        batches = await _looked(self._known.all)
+        batches = await self.front.looks.take(self._known.all)
         released = [one for one in batches if (one.plan_id, one.state) == (plan.id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
@@ -103,16 +101,20 @@ class AnalyzerFront:
 
     async def _show_page(self, request: Request) -> Response:
         content = await self._find(request)
-        page = await asyncio.to_thread(_page, content)
+        page = await self.front.looks.take(lambda: _page(content))
         return Response.of(200, page, _HTML, _FOREVER, _tag(page), _CONTAINED)
 
     async def _find(self, request: Request) -> bytes:
         plan_id, batch_id = self.front.find(request).plan.id, request.parameters["batch"]
-        if await _looked(lambda: self._is_known(plan_id, batch_id)):
-            content = await _looked(lambda: self._known.release(batch_id))
-            if content is not None:
-                return content
-        raise Problem(Kind.UNKNOWN_PATH)
+
+        def look() -> bytes | None:
+            known = self._is_known(plan_id, batch_id)
+            return self._known.release(batch_id) if known else None
+
+        content = await self.front.looks.take(look)
+        if content is None:
+            raise Problem(Kind.UNKNOWN_PATH)
+        return content
 
 
 def _reports_in(plan: AnyPlan, batch: KnownBatch) -> int:
@@ -120,14 +122,6 @@ def _reports_in(plan: AnyPlan, batch: KnownBatch) -> int:
     if not isinstance(plan, Plan):
         return batch.reports
     return present_reports(plan, batch.reports, batch.fresh)
-
-
-async def _looked(look: Callable[[], _Found]) -> _Found:
-    """Return what a look at the state finds; while it is changed, whoever asks is to come again."""
-    try:
-        return await asyncio.to_thread(look)
-    except StorageFault:
-        raise Problem(Kind.OVERLOADED, retry_after=5) from None
 
 
 @lru_cache(maxsize=16)

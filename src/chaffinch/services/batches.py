@@ -177,8 +177,6 @@ class BatchDesk(Desk):
             return known or has_arrived(self._folder, batch_id)
 
         try:
-            return await asyncio.to_thread(look)
+            return await self._front.looks.take(look)
         except StorageFault as fault:
-            if fault.reason is Reason.UNCERTAIN:
-                end_process("The folder of batches", fault)
-            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+            end_process("The folder of batches", fault)

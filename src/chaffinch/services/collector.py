@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.errors import StorageFault
 from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.parties import Parties
@@ -35,6 +34,8 @@ from chaffinch.wire.problems import Kind, Problem
 
 _REPORTS = media_types.REPORTS.encode()
 _CREATED, _UNKNOWN = Response(201), Response(503)
+_FRESH = 0.2
+"""Seconds for which a look at the lists of later parties is good."""
 _LONGEST_WAY = GRACE / 2
 """Seconds from the check of a report's key to the disk, after which it is not acknowledged."""
 
@@ -77,6 +78,7 @@ class Collector:
             limits.batches,
         )
         self._filters = FilterDesk(folder / "filters", self.front, limits.batches)
+        self._seen: dict[str, tuple[asyncio.Future[Mapping[str, bytes]], float]] = {}
         self.counts: Counter[str] = Counter()
         self.application = Application(self._routes)
 
@@ -124,16 +126,24 @@ class Collector:
         parties = hosted.plan.parties
         if parties is None or hosted.place != 1:
             raise Problem(Kind.UNKNOWN_PATH)
-        try:
-            plan_id = hosted.plan.id
-            seen = await asyncio.to_thread(seen_key_lists, self._state, plan_id, patience=PATIENCE)
-        except StorageFault:
-            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+        seen = await self._seen_lists(hosted.plan.id)
         if missing := _missing(parties, seen):
             raise Problem(Kind.UNSEEN_KEYS, retry_after=5, parties=missing)
         behind = (*parties.hops[1:], parties.analyzer)
         lists = [hosted.key_list, *(seen[party.identity] for party in behind)]
         return keys_response(request, b"".join(lists))
+
+    async def _seen_lists(self, plan_id: str) -> Mapping[str, bytes]:
+        """Return the lists of later parties, as of a moment ago: all who ask share one look."""
+        look, moment = self._seen.get(plan_id, (None, 0.0))
+        if look is None or (look.done() and time.monotonic() - moment > _FRESH):
+
+            def seen() -> Mapping[str, bytes]:
+                return seen_key_lists(self._state, plan_id, patience=PATIENCE)
+
+            look = asyncio.ensure_future(self.front.looks.take(seen))
+            self._seen[plan_id] = look, time.monotonic()
+        return await asyncio.shield(look)
 
     def problems(self) -> tuple[str, ...]:
         """Return for which plans nobody can send a report, because keys are missing."""

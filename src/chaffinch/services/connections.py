@@ -28,12 +28,18 @@ except ImportError:
 
 _MOST_LINES = 100
 """Lines of a head: each takes more memory than it has bytes."""
-_MOST_PIECES, _SMALLEST_PIECE = 1024, 256
-"""Beyond so many pieces, those of a body must have so many bytes on average."""
-_MOST_WAITING = 64 << 10
-"""Bytes of a body that wait for whoever takes them; with more, no more is read."""
+_MOST_WAITING, _MOST_PARTS = 64 << 10, 256
+"""Bytes of a body that wait for whoever takes them, with more of which no more is read; and parts
+that they are in."""
+_SLICE = 64 << 10
+"""Bytes of an answer that are written at a time: so much is held of it for a slow reader, beside
+what the system holds."""
 _MOST_DROPPED = 8 << 20
 """What comes after the last answer is read to its end, so that its sender sees that, or to here."""
+MOST = 2
+"""For each connection that is served there may be another one, which is refused with an answer."""
+_LAST_WORD = 1.0
+"""Seconds for an idle connection to end when the service does."""
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -45,7 +51,7 @@ class Limits:
     head_bytes: int = 8 << 10
     connections: int = 512
     patience_seconds: float = 10.0
-    """How long a head may take, and a body."""
+    """How long a head may take, a body, and a piece of an answer until it is read."""
     slowest_rate: int = 64 << 10
     """A long body has a second more for so many bytes that have come."""
     idle_seconds: float = 30.0
@@ -69,6 +75,7 @@ class _Phase(Enum):
     HEAD = "its head is not complete"
     BODY = "its body is not complete"
     ANSWER = "it is complete, and not answered"
+    SENDING = "its answer is made, and not all of it is on its way"
     LEAVING = "the last answer is given"
 
 
@@ -85,16 +92,15 @@ class Connection(asyncio.Protocol):
         self._body = _Body(self)
         self._is_last = self._is_ahead = self._expects = False
         self._reading = self._writing = True
-        self._left = self._dropped = self._pieces = 0
-        self._taken = self._around = 0
-        """Bytes of a request: those of its body, and all others. These are its head, what stands
-        between the chunks of a body, and lines behind it that look like a head."""
-        self._unread = math.inf
-        """Since when nobody reads what is answered: so much is left of it."""
+        self._rest = memoryview(b"")
+        """What is left of an answer."""
+        self._dropped = self._taken = self._around = 0
+        """Bytes behind the last answer; and of a request those of its body, and all others: its
+        head, what stands between the chunks of a body, and lines behind it that look like one."""
         self._wait(_Phase.IDLE, limits.idle_seconds)
 
     def _wait(self, phase: _Phase, seconds: float) -> None:
-        """Enter a phase that must be over in so many seconds of reading."""
+        """Enter a phase that must be over in so many seconds."""
         self._since = self._loop.time()
         self._phase, self._late = phase, self._since + seconds
 
@@ -103,10 +109,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_SLICE)
         self._underway.connections.add(self)
+        if len(self._underway.connections) > MOST * self._limits.connections:
+            self._transport.abort()  # Many may have agreed on TLS at the same time.
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """End; whoever waits for more of a body is told."""
+        """End; whoever waits for more of a body is told, and nothing of it is kept."""
         self._underway.connections.discard(self)
         self.ended.set_result(None)
         self._phase = _Phase.LEAVING
@@ -120,7 +129,7 @@ class Connection(asyncio.Protocol):
             if self._dropped > _MOST_DROPPED:
                 self._transport.abort()
             return
-        if self._phase is _Phase.ANSWER:
+        if self._phase in (_Phase.ANSWER, _Phase.SENDING):
             self._note_ahead()
             return
         try:
@@ -138,20 +147,24 @@ class Connection(asyncio.Protocol):
             self._refuse(Kind.LONG_HEAD)
 
     def eof_received(self) -> bool:
-        """Note that nothing more comes; return whether the connection stays for an answer."""
+        """Note that nothing more comes; return whether the connection stays for an answer.
+
+        With TLS it cannot: who ends its side gets no answer.
+        """
         self._is_last = True
-        return self._phase is _Phase.ANSWER and self._transport.can_write_eof()
+        answers = self._phase in (_Phase.ANSWER, _Phase.SENDING)
+        return answers and self._transport.can_write_eof()
 
     def pause_writing(self) -> None:
-        """Note that nobody reads the answers: there must be no more of them."""
+        """Note that what is written is not read just now."""
         self._writing = False
-        self._hold_back()
 
     def resume_writing(self) -> None:
-        """Note that they are read again."""
+        """Note that it is read: there is as much time again for what is left."""
         self._writing = True
-        if self._phase is not _Phase.ANSWER:
-            self._go_on()
+        if self._phase is _Phase.SENDING:
+            self._wait(_Phase.SENDING, self._limits.patience_seconds)
+            self._send()
 
     # What the parser finds.
 
@@ -161,7 +174,7 @@ class Connection(asyncio.Protocol):
             raise Problem(Kind.INVALID_MESSAGE)  # The one before is not answered.
         self._url = b""
         self._headers = []
-        self._taken = self._pieces = self._around = 0
+        self._taken = self._around = 0
         self._wait(_Phase.HEAD, self._limits.patience_seconds)
 
     def on_url(self, url: bytes) -> None:
@@ -180,6 +193,9 @@ class Connection(asyncio.Protocol):
         length = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers)
         if length > self._limits.head_bytes:
             raise Problem(Kind.LONG_HEAD)
+        version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise Problem(Kind.INVALID_MESSAGE)
         try:
             path = httptools.parse_url(self._url).path or b""
         except httptools.HttpParserInvalidURLError:
@@ -187,7 +203,11 @@ class Connection(asyncio.Protocol):
         method = self._parser.get_method().decode("ascii")
         self._body = _Body(self)
         request = Request(method, path, self._headers, self._body)
-        self._expects = request.header(b"expect").lower() == b"100-continue"
+        # The parser undoes chunks and nothing else.
+        if request.header(b"transfer-encoding").lower() not in (b"", b"chunked"):
+            raise Problem(Kind.INVALID_MESSAGE)
+        expected = request.header(b"expect").lower()
+        self._expects = version == "1.1" and expected == b"100-continue"
         self._wait(_Phase.BODY, self._limits.patience_seconds)
         task = self._loop.create_task(self._answer(request))
         self._underway.answers.add(task)
@@ -202,9 +222,6 @@ class Connection(asyncio.Protocol):
         limits, self._expects = self._limits, False
         self._taken += len(part)
         self._around -= len(part)
-        self._pieces += 1
-        if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._taken:
-            raise Problem(Kind.SLOW_BODY)
         earned = self._late + len(part) / limits.slowest_rate
         self._late = min(earned, self._loop.time() + limits.patience_seconds)
         self._body.add(part)
@@ -230,35 +247,42 @@ class Connection(asyncio.Protocol):
         self._respond(response, with_body=request.method != "HEAD")
 
     def _respond(self, response: Response, *, with_body: bool = True) -> None:
-        """Answer, and wait for the next request or for the end."""
+        """Answer."""
         if self._phase is _Phase.LEAVING or self._transport.is_closing():
             return
         self._is_last |= self._phase is not _Phase.ANSWER
+        # Who still sends would not see the answer if nobody took what it sends.
+        self._is_ahead |= self._phase is not _Phase.ANSWER
         head = [_STATUS_LINES[response.status]]
         for name, value in response.headers:
             head += [name, b": ", value, b"\r\n"]
-        head.append(b"content-length: %d\r\n" % len(response.body))
+        if response.status != HTTPStatus.NOT_MODIFIED:
+            head.append(b"content-length: %d\r\n" % len(response.body))
         head.append(b"connection: close\r\n\r\n" if self._is_last else b"\r\n")
         self._transport.write(b"".join(head))
-        if with_body and response.body:
-            self._transport.write(response.body)
-        if self._is_last:
-            self._leave()
-        else:
+        self._rest = memoryview(response.body if with_body else b"")
+        self._wait(_Phase.SENDING, self._limits.patience_seconds)
+        self._send()
+
+    def _send(self) -> None:
+        """Write what is left of an answer, as far as it is read; then it is over."""
+        while self._writing:
+            if not self._rest:
+                self._finish()
+                return
+            self._transport.write(self._rest[:_SLICE])
+            self._rest = self._rest[_SLICE:]
+
+    def _finish(self) -> None:
+        """Wait for the next request; or hang up, and keep nothing of what still comes."""
+        if not self._is_last:
             self._wait(_Phase.IDLE, self._limits.idle_seconds)
             self._go_on()
-
-    def _leave(self) -> None:
-        """Hang up when the answer is read.
-
-        Who still sends would not see the answer if nobody took what it sends. Nothing of that is
-        kept.
-        """
-        still_sends = self._is_ahead or self._phase is not _Phase.ANSWER
-        self._wait(_Phase.LEAVING, self._limits.patience_seconds if still_sends else math.inf)
+            return
+        self._wait(_Phase.LEAVING, self._limits.patience_seconds)
         self._parser, self._headers = httptools.HttpRequestParser(self), []
         self._body.end(gone=True)
-        if not still_sends:
+        if not self._is_ahead:
             self._transport.close()
             return
         if self._transport.can_write_eof():
@@ -267,7 +291,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, kind: Kind) -> None:
         """Answer, unless a request before is not answered, and hang up."""
-        if self._phase is _Phase.ANSWER:
+        if self._phase in (_Phase.ANSWER, _Phase.SENDING):
             self._note_ahead()
         else:
             self._respond(refusal(Problem(kind)))
@@ -287,46 +311,37 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def _hold_back(self) -> None:
-        """Read nothing more for now. Meanwhile no time passes for whoever sends."""
+        """Read nothing more for now; of a body no time passes meanwhile."""
         if self._reading and not self._transport.is_closing():
             self._reading, self._since = False, self._loop.time()
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Read on, unless nobody reads the answers."""
-        if not self._reading and self._writing and not self._transport.is_closing():
+        """Read on."""
+        if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._late += self._loop.time() - self._since
             self._transport.resume_reading()
 
     def look(self, now: float) -> None:
         """Cut what takes too long; close a connection that says or reads nothing."""
-        if self._is_unread(now):
-            self._transport.abort()  # To close it waits until all is read.
-        elif not self._reading or now <= self._late:
+        if now <= self._late:
             return
-        elif self._phase is _Phase.IDLE:
+        if self._phase is _Phase.IDLE:
+            self._wait(_Phase.LEAVING, self._limits.patience_seconds)
             self._transport.close()
-        elif self._phase is _Phase.LEAVING:
-            self._transport.abort()
-        else:
+        elif self._phase in (_Phase.SENDING, _Phase.LEAVING):
+            self._transport.abort()  # To close it waits until all is read.
+        elif self._reading:
             self._refuse(Kind.SLOW_BODY)
-
-    def _is_unread(self, now: float) -> bool:
-        """Return whether next to nothing of an answer was read in ``patience_seconds``."""
-        left = self._transport.get_write_buffer_size()
-        if not left:
-            self._unread, self._left = math.inf, 0
-        elif self._unread == math.inf or left <= self._left - self._limits.slowest_rate:
-            self._unread, self._left = now, left
-        self._left = max(self._left, left)
-        return now - self._unread > self._limits.patience_seconds
 
     def stop(self) -> None:
         """Begin nothing more; what is under way is answered."""
         self._is_last = True
         if self._phase in (_Phase.IDLE, _Phase.HEAD):
             self._transport.close()
+            # With TLS it waits for the other side, which may not look before its next request.
+            self._loop.call_later(_LAST_WORD, self._transport.abort)
 
     def abort(self) -> None:
         """End at once."""
@@ -339,7 +354,7 @@ class _Body:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._parts: list[bytes] = []
-        self._is_complete = self._is_gone = False
+        self._is_over = self._is_gone = False
         self._news: asyncio.Future[None] | None = None
         self.waiting = 0
         """Bytes of it."""
@@ -348,13 +363,18 @@ class _Body:
         """Add what has come."""
         self._parts.append(part)
         self.waiting += len(part)
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [b"".join(self._parts)]
         self._tell()
 
     def end(self, *, gone: bool = False) -> None:
-        """Note that nothing more comes, because that was all or because its sender has gone."""
-        if gone and not self._is_complete:
+        """Note that nothing more comes, because that was all or because its sender has gone.
+
+        What nobody has taken by then is not kept: there is nobody to answer.
+        """
+        self._is_over = True
+        if gone:
             self._is_gone, self._parts = True, []
-        self._is_complete = True
         self._tell()
 
     def _tell(self) -> None:
@@ -366,7 +386,7 @@ class _Body:
 
     async def __anext__(self) -> bytes:
         """Return all that has come since the last time."""
-        while not self._parts and not self._is_complete:
+        while not self._parts and not self._is_over:
             self._connection.ask_for_more()
             self._news = asyncio.get_running_loop().create_future()
             await self._news

@@ -9,11 +9,12 @@ import asyncio
 import hashlib
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Plainly, Reason, StorageFault
 from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
@@ -26,6 +27,7 @@ _FOREVER = ("cache-control", "public, max-age=31536000, immutable")
 _AN_HOUR = ("cache-control", "public, max-age=3600")
 """As long as a new key waits before it is used: nobody who holds the list before has it not."""
 
+_Seen = TypeVar("_Seen")
 _PAUSE = 1.0
 _LONGEST_UNSEEN = GRACE / 4
 """Seconds since the keys were last read, after which nothing is taken for them.
@@ -35,6 +37,31 @@ that a report may take from here to the disk, nothing is acknowledged that comes
 """
 
 
+class Looks:
+    """Looks at what another process or thread may be changing, each in a thread.
+
+    While a store is held, each takes seconds. So few may wait at once: who comes then is to come
+    again, and nobody fills the memory with those who wait.
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self._most, self._waiting = most, 0
+
+    async def take(self, look: Callable[[], _Seen]) -> _Seen:
+        """Return what a look finds; Problem where it finds nothing in time."""
+        if self._waiting >= self._most:
+            raise Problem(Kind.OVERLOADED, retry_after=5)
+        self._waiting += 1
+        try:
+            return await asyncio.to_thread(look)
+        except StorageFault as fault:
+            if fault.reason is Reason.UNCERTAIN:
+                raise
+            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+        finally:
+            self._waiting -= 1
+
+
 @dataclass
 class Hosted:
     """A plan that this party runs, with its keys for it."""
@@ -42,11 +69,16 @@ class Hosted:
     plan: AnyPlan
     place: int
     """The number of the hop that this party is; one more than the hops for the analyzer."""
+    document: bytes = field(init=False, repr=False)
+    """The plan as it is shown."""
     key_list: bytes = field(default=b"", repr=False)
     _heads: frozenset[bytes] = frozenset()
     _key_names: frozenset[bytes] = frozenset()
     _read: float = 0.0
     """When the keys were last read, by the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        self.document = document_bytes(self.plan.document())
 
     @property
     def kem(self) -> int:
@@ -97,6 +129,7 @@ class Front:
 
     def __init__(self, plans: Iterable[AnyPlan], keys: KeyFolder) -> None:
         self.keys = keys
+        self.looks = Looks()
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
         self._changed = True
         self.refresh()  # They may have been read long ago.
@@ -161,9 +194,8 @@ class Front:
         }
 
     async def _show_plan(self, request: Request) -> Response:
-        plan = self.find(request).plan
-        content = document_bytes(plan.document())
-        return _tagged(request, content, "application/json", plan.id, _FOREVER)
+        found = self.find(request)
+        return _tagged(request, found.document, "application/json", found.plan.id, _FOREVER)
 
     async def _show_keys(self, request: Request) -> Response:
         return keys_response(request, self.find(request).key_list)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ _PARAMETERS = {
 }
 """What may stand at a place of an address; anything else is an address that is not there."""
 _MOST_REMEMBERED = 1024
+_MOST_DIGITS = 18
+_QUIET = 1.0
+"""Seconds between two lines about requests that failed: strangers must not fill a log."""
 
 
 class Response(NamedTuple):
@@ -78,23 +82,27 @@ class Request:
 
         It has its bytes in the room as they come. Whoever gets the body gives them back.
         """
-        parts: list[bytes] = []
-        length = 0
+        found = bytearray()
+        first = b""
         try:
             async for block in self.blocks(most=most):
                 room.take(len(block))
-                length += len(block)
-                parts.append(block)
+                # Most bodies come at once, and are not copied.
+                if not first:
+                    first = block
+                else:
+                    found += block
         except BaseException:
-            room.give(length)
+            room.give(len(first) + len(found))
             raise
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return first + found if found else first
 
     async def blocks(self, *, most: int) -> AsyncIterator[bytes]:
         """Yield the body as it comes; refuse a longer one as soon as that is known."""
-        said = self.header(b"content-length")
-        # The parser has refused what is no number, and takes no more than was said.
-        if said and int(said) > most:
+        said = self.header(b"content-length").lstrip(b"0")
+        # The parser has refused what is no number, and takes no more than was said. Python makes no
+        # number of thousands of digits.
+        if len(said) > _MOST_DIGITS or int(said or b"0") > most:
             raise Problem(Kind.TOO_LARGE)
         length = 0
         async for block in self._body:
@@ -146,6 +154,7 @@ class Application:
         """The methods that each address takes."""
         self._routes = [(_pattern(path), handlers) for path, handlers in routes.items()]
         self._known: dict[bytes, _Found] = {}
+        self._quiet_until = 0.0
 
     async def __call__(self, request: Request) -> Response:
         """Return the answer to a request; SenderGone if there is nobody to answer."""
@@ -158,7 +167,9 @@ class Application:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, the next request is answered
             # Nothing but the kind of the fault: its words may hold what was sent.
-            sys.stderr.write(f"A request failed: {type(fault).__name__}.\n")
+            if time.monotonic() >= self._quiet_until:
+                self._quiet_until = time.monotonic() + _QUIET
+                sys.stderr.write(f"A request failed: {type(fault).__name__}.\n")
             return refusal(Problem(Kind.FAILED))
 
     def _find(self, request: Request) -> Handler:

@@ -21,7 +21,7 @@ from typing import Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra
-from chaffinch.services.connections import Connection, Limits, Underway
+from chaffinch.services.connections import MOST, Connection, Limits, Underway
 from chaffinch.services.http import Application
 from chaffinch.storage.faults import storage_fault
 
@@ -34,9 +34,12 @@ _BACKLOG = 256
 """Connections that the system accepts at once, before anybody has looked at them."""
 _OWN_FILES = 128
 """Files, pipes and sockets of a service itself."""
-_REFUSED, _AGREEING = 1, 8
-"""For each connection that is served, so many may be refused with an answer; and so many may agree
-on TLS, which who does not go on with it takes from those who do."""
+_AGREEING = 2
+"""So many may agree on TLS for each connection that is served: who does not go on with it takes the
+place of somebody who would."""
+_SEND_BYTES = 128 << 10
+"""What the system holds of answers: it says that some of them were read when a third was, and a
+slow reader of megabytes would seem to stand still."""
 _LOOK = 1.0
 """Seconds between two looks at all connections, and before no file that is left is tried again."""
 _NOT_BOUND = {
@@ -67,7 +70,7 @@ class Listener:
     @property
     def places(self) -> int:
         """Return how many connections may be open for each that is served."""
-        return 1 + _REFUSED + (_AGREEING if self.certificate else 0)
+        return MOST + (_AGREEING if self.certificate else 0)
 
 
 def run(
@@ -156,8 +159,8 @@ class _Door:
         limits: Limits,
     ) -> None:
         self._socket, self._application, self._context = bound, listener.application, context
-        self._limits = limits
-        self._underway = Underway()
+        self._limits, self._most = limits, listener.places * limits.connections
+        self._underway, self._inside = Underway(), 0
         self._entering: set[asyncio.Task[None]] = set()
         """Those who are not let in yet: they have to agree on TLS, if nothing else."""
 
@@ -179,33 +182,44 @@ class _Door:
             self._loop.call_later(_LOOK, self.open)
 
     def _let_in(self, found: socket.socket) -> None:
-        connections, most = self._underway.connections, self._limits.connections
-        most_entering = _BACKLOG if self._context is None else _AGREEING * most
-        if len(connections) >= (1 + _REFUSED) * most or len(self._entering) >= most_entering:
+        if self._inside >= self._most:
             found.close()
             return
+        self._inside += 1
         task = self._loop.create_task(self._enter(found))
         self._entering.add(task)
         task.add_done_callback(self._entering.discard)
 
     async def _enter(self, found: socket.socket) -> None:
         """Make a connection of somebody at the door; TLS may take as long as a head."""
-        found.setblocking(False)  # noqa: FBT003 - the name of the method says it
         patience = None if self._context is None else self._limits.patience_seconds
-        with suppress(OSError):  # They speak no TLS, are too slow, or have gone.
+        made = Connection(self._application, self._limits, self._underway)
+        try:
+            found.setblocking(False)  # noqa: FBT003 - the name of the method says it
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
             await self._loop.connect_accepted_socket(
-                lambda: Connection(self._application, self._limits, self._underway),
+                lambda: made,
                 found,
                 ssl=self._context,
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
+        except (OSError, asyncio.CancelledError):
+            # They speak no TLS, are too slow, or have gone; or this service ends.
+            found.close()
+            self._leave()
+        else:
+            made.ended.add_done_callback(self._leave)
+
+    def _leave(self, *_: object) -> None:
+        self._inside -= 1
 
     def look(self) -> None:
         """Cut what takes too long."""
         now = self._loop.time()
-        for connection in list(self._underway.connections):
-            connection.look(now)
+        for connection in self._underway.connections:
+            # Each by itself: a fault of one is told, and the others are looked at.
+            self._loop.call_soon(connection.look, now)
 
     async def close(self) -> None:
         """Let in nobody any more, and wait for what is under way; not for long."""
