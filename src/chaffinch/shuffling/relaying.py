@@ -125,7 +125,8 @@ class Relay:
         try:
             with ExitStack() as stack:
                 files = [stack.enter_context(path.open("rb")) for path in paths]
-                heads = [self._checked(file) for file in files]
+                checked = [self._checked(file) for file in files]
+                heads = [head for head, _ in checked]
                 found = [keys.named(head.key_name) for head in heads]
                 if any(
                     key is None and head.key_id not in keys.destroyed
@@ -145,19 +146,20 @@ class Relay:
                     if received:
                         self._relay(change, received, counted, anyway=anyway)
                     change.count(self._plan.id, counted)
-                    for path in paths:
-                        change.finish_relay(path.stem)
+                    for _, batch_id in checked:
+                        change.finish_relay(batch_id)
                 reach("relaying.committed")
         except OSError as error:
             raise storage_fault(paths[0].name, error, verb="read") from None
         self._forget(paths)
 
-    def _checked(self, file: IO[bytes]) -> BatchHead:
-        head, _ = check_batch(file, self._expected.maker)
+    def _checked(self, file: IO[bytes]) -> tuple[BatchHead, str]:
+        """Return the head of a batch and its id; refuse one that is not for this hop."""
+        head, batch_id = check_batch(file, self._expected.maker)
         if not self._expected.fits(head):
             # Whoever takes batches has refused it, so somebody has put it here by hand.
             raise InvalidFile("batch", "one for this plan and hop", ["another"])
-        return head
+        return head, batch_id
 
     def _relay(
         self, change: Change, batches: Sequence[_Received], counted: Counter[str], *, anyway: bool
