@@ -153,7 +153,10 @@ class Connection(asyncio.Protocol):
         """
         self._is_last = True
         answers = self._phase in (_Phase.ANSWER, _Phase.SENDING)
-        return answers and self._transport.can_write_eof()
+        stays = answers and self._transport.can_write_eof()
+        if not stays:  # It is closed now, as soon as what was written is read.
+            self._wait(_Phase.LEAVING, self._limits.patience_seconds)
+        return stays
 
     def pause_writing(self) -> None:
         """Note that what is written is not read just now."""
@@ -266,7 +269,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         """Write what is left of an answer, as far as it is read; then it is over."""
-        while self._writing:
+        while self._writing and not self._transport.is_closing():
             if not self._rest:
                 self._finish()
                 return
@@ -305,6 +308,8 @@ class Connection(asyncio.Protocol):
 
     def ask_for_more(self) -> None:
         """Get more of a body, for whoever waits for it."""
+        if self._transport.is_closing():
+            return
         if self._expects:
             self._expects = False
             self._transport.write(_CONTINUE)
