@@ -596,24 +596,10 @@ def test_a_hop_before_that_repeats_items_gains_nothing(
         again.unlink()
         hop.take()
         (counts,) = hop.overview().counts.values()
-        assert counts == mixed, "they wait for others"
-        assert hop.short
-        assert len(list((second / "received").iterdir())) == 3
-        close_key(collection.hops[1])
-        hop.take()
-        (counts,) = hop.overview().counts.values()
-        assert (counts.refused, counts.undecryptable, counts.duplicate) == (2, 20, 10)
+        assert (counts.pooled, counts.undecryptable, counts.duplicate) == (2, 20, 10)
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
-        assert not hop.short
-
-
-def close_key(keys: KeyFolder) -> None:
-    """Let another key take over, and take nothing more for the one before."""
-    (old,) = keys.opening_keys()
-    keys.rotate(at_once=True)
-    keys.close(old)
 
 
 def short_batch(
@@ -633,57 +619,56 @@ def short_batch(
     return made
 
 
-def test_junk_costs_nobody_a_place_behind_a_later_hop(tmp_path: Path) -> None:
+def test_junk_costs_nobody_a_place_behind_a_later_hop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is left of a batch waits for others, over a restart, and leaves with them as one."""
+    monkeypatch.setattr(relaying, "_BLOCK", 3)
     collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
     second, least = tmp_path / "second", collection.plan.least_items
+    keys = collection.hops[1]
+    (old,) = keys.opening_keys()
     with shuffler(collection, second, 2) as hop:
         first = short_batch(collection, tmp_path / "a", second, range(4), good=least - 1)
-        hop.take()
+        copy = first.read_bytes()
         hop.take()
         assert not sealed(second)
-        assert (len(hop.short), hop.overview().counts) == (1, {})
+        (counts,) = hop.overview().counts.values()
+        assert (counts.durable, counts.pooled, counts.adds_up) == (least, least - 1, True)
+        assert not list((second / "received").iterdir())
+        keys.rotate(at_once=True)
+        keys.close(old)
+        assert not hop.needs_key(old), "it is open already"
     with shuffler(collection, second, 2) as hop:
-        hop.take()
-        other = short_batch(collection, tmp_path / "b", second, range(4, 8), good=3)
+        first.with_name(f"{'ab' * 32}.batch").write_bytes(copy)
+        short_batch(collection, tmp_path / "b", second, range(4, 8), good=3)
         hop.take()
         (made,) = sealed(second)
         head = BatchHead.unpack(made[:HEAD_LENGTH])
-        assert (head.reports, head.items) == (8, least + 2)
+        assert (head.reports, head.items) == (5, least + 2), "junk is nobody's"
         (counts,) = hop.overview().counts.values()
-        assert (counts.durable, counts.batched, counts.adds_up) == (2 * least, least + 2, True)
-        assert (first.exists(), other.exists(), hop.short) == (False, False, ())
-        assert all(is_relayed(second / "state.sqlite", one.stem) for one in (first, other))
-        handed_over(collection, tmp_path / "c", second, range(8, 12))
+        assert (counts.pooled, counts.batched, counts.adds_up) == (0, least + 2, True)
+        short_batch(collection, tmp_path / "c", second, range(8, 12), good=2)
+        handed_over(collection, tmp_path / "d", second, range(12, 16))
         hop.take()
-        assert len(sealed(second)) == 2, "what is whole waits for nobody"
+        _, both = sorted(sealed(second), key=len)
+        assert BatchHead.unpack(both[:HEAD_LENGTH]).items in (least, least + 2)
+        (counts,) = hop.overview().counts.values()
+        assert (counts.pooled + counts.batched, counts.adds_up) == (2 * least + 4, True)
 
 
-def test_short_batches_of_the_same_items_are_no_crowd(tmp_path: Path) -> None:
-    """As many count as are new together; and one that is damaged holds up no others."""
+def test_rounds_and_ways_do_not_help_one_another_behind_a_later_hop(tmp_path: Path) -> None:
     collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
     second, least = tmp_path / "second", collection.plan.least_items
-    path = handed_over(collection, tmp_path / "first", second, range(4))
-    for _ in range(3):
-        remade(
-            collection,
-            path,
-            lambda items: [*items[:2], *(secrets.token_bytes(len(one)) for one in items[2:])],
-        )
-    path.unlink()
     with shuffler(collection, second, 2) as hop:
-        for _ in range(3):
-            hop.take()
-        copies = sorted((second / "received").iterdir())
-        assert (sealed(second), len(copies)) == ([], 3)
-        copies[0].write_bytes(copies[0].read_bytes()[:-1])
-        short_batch(collection, tmp_path / "other", second, range(4, 8), good=least - 2)
+        short_batch(collection, tmp_path / "a", second, range(4), good=least - 1)
         hop.take()
+        collection.analyzer.rotate(at_once=True)
+        short_batch(collection, tmp_path / "b", second, range(4, 8), good=least - 1)
         hop.take()
-        (made,) = sealed(second)
-        assert BatchHead.unpack(made[:HEAD_LENGTH]).items == least
-        assert copies[0].with_suffix(".damaged").exists()
-        assert hop.overview().counts[collection.plan.id].adds_up
+        assert not sealed(second)
+        (counts,) = hop.overview().counts.values()
+        assert (counts.pooled, counts.adds_up) == (2 * least - 2, True)
 
 
 @pytest.mark.parametrize("place", ["relaying.claimed", "relaying.written", "relaying.committed"])
@@ -698,12 +683,27 @@ def test_batches_that_leave_as_one_are_taken_once(tmp_path: Path, place: str) ->
         with shuffler(collection, second, 2) as hop:
             hop.take()
 
-    # Each is opened alone before they are opened together.
-    assert dies_at(f"{place}:3" if place == "relaying.claimed" else place, take)
+    # The first of them is taken before the second, which makes a batch.
+    assert dies_at(place if place == "relaying.written" else f"{place}:2", take)
     take()
     (made,) = sealed(second)
     assert BatchHead.unpack(made[:HEAD_LENGTH]).items == 2 * (least - 1)
     assert not list((second / "received").iterdir())
+
+
+def test_a_short_batch_that_says_many_reports_ends_nothing(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
+    second, least = tmp_path / "second", collection.plan.least_items
+    for start in (0, 4):
+        path = short_batch(
+            collection, tmp_path / f"{start}", second, range(start, start + 4), good=least - 1
+        )
+        remade(collection, path, reports=10**12)
+        path.unlink()
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+        (made,) = sealed(second)
+        assert BatchHead.unpack(made[:HEAD_LENGTH]).reports <= 2 * 4
 
 
 def test_what_was_opened_is_held_in_memory_or_beside_the_batches(

@@ -259,8 +259,7 @@ class Shuffler:
         segments = sealed_segments(self._folder / INBOX)[:_SEGMENTS_AT_ONCE]
         self._opener.open_segments(segments, self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
-            if path.exists():  # One before may have taken it along.
-                self._take_batch(path)
+            self._take_batch(path)
         self.cluster_fault = ""
 
     def tick(self) -> None:
@@ -287,12 +286,11 @@ class Shuffler:
 
     @property
     def short(self) -> tuple[str, ...]:
-        """Return of which plans something does not leave although enough reports have come."""
-        waiting = {name for name, relay in self._relays.items() if relay.short}
+        """Return of which plans nothing leaves although enough reports have come."""
         return tuple(
-            f"a crowd of plan {name[:16]} has come, and reports of strangers with junk or next to "
-            "nothing in them are among it: it waits for more"
-            for name in sorted(self._releaser.short | waiting)
+            f"the crowd of plan {name[:16]} has come, and strangers with next to nothing in their "
+            "reports are among it: it waits for more"
+            for name in sorted(self._releaser.short)
         )
 
     def overview(self) -> Overview:
@@ -367,14 +365,11 @@ class Shuffler:
         self._keys_are_due = True
         stored = self._keys.opening_keys()
         opening = {number: HopKey.of(one) for number, one in stored.items()}
-        by_state = {
-            state: {one.id: one.digest for one in self._keys.entries if one.state is state}
-            for state in (KeyState.CLOSED, KeyState.DESTROYED)
-        }
-        closed, gone = by_state[KeyState.CLOSED], by_state[KeyState.DESTROYED]
-        known = self._taken_before
-        self._taken_before = {one: known[one] for one in closed.values() if one in known}
-        self._opening = HopKeys(opening, gone, closed)
+        gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
+        closed = {one.digest for one in self._keys.entries if one.state is KeyState.CLOSED}
+        known = self._taken_before.keys()
+        self._taken_before = {one: self._taken_before[one] for one in closed & known}
+        self._opening = HopKeys(opening, gone)
         with self._state.changing() as change:
             change.forget_tags(gone)
             reach("opening.forgotten")

@@ -69,12 +69,10 @@ class HopKey:
 
 @dataclass(frozen=True)
 class HopKeys:
-    """The keys that open here, and the ids of those that were closed or destroyed."""
+    """The keys that open here, and the ids of those that were destroyed."""
 
     opening: Mapping[int, HopKey]
     destroyed: Container[int] = ()
-    closed: Container[int] = ()
-    """They open what has come, and nothing more comes for them."""
 
     def named(self, name: bytes) -> HopKey | None:
         """Return the key of a name; another one with its id is not the same."""

@@ -10,20 +10,21 @@ The crowd is that of the batch: the hop before says how many reports are in it. 
 alone have a known number of items, at the least. A batch with fewer that open and are new has
 copies or junk in place of people, or nothing: none of it goes on by itself.
 
-Where every report has the same number of items, it waits where it is for others of its round and
-way, and they go on as one when they have enough together: a stranger's junk costs nobody a place.
-It waits as long as its key is good. Where the number follows the noise it is refused for good: two
-batches that were robbed of their noise would pass for one.
+Where every report has the same number of items, what is left of it waits in the pool, and leaves
+with the next batch of its round and way with which it is enough: a stranger's junk costs nobody a
+place. Where the number follows the noise it is refused for good: two batches that were robbed of
+their noise would pass for one.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
+
+import numpy as np
 
 from chaffinch.errors import InvalidFile
 from chaffinch.parallel import Pool
@@ -37,7 +38,7 @@ from chaffinch.shuffling.opening import (
     remove_file,
 )
 from chaffinch.shuffling.outbox import Items, Outbox, items_of
-from chaffinch.shuffling.state import Change, Sealed, State
+from chaffinch.shuffling.state import Change, Partition, Sealed, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.arrivals import Expected
@@ -47,22 +48,6 @@ _BLOCK = 4000
 """Items that are read together."""
 _IN_MEMORY = 64 << 20
 """Bytes of opened items that are held before they go to a file without a name."""
-
-
-class _TooFew(Exception):
-    """So few items open and are new that nothing may go on."""
-
-    def __init__(self, items: int) -> None:
-        super().__init__(items)
-        self.items = items
-
-
-class _Received(NamedTuple):
-    """A batch that was received, and the key that opens it."""
-
-    file: IO[bytes]
-    head: BatchHead
-    key: HopKey
 
 
 class Relay:
@@ -75,94 +60,46 @@ class Relay:
         self._expected = Expected.of(plan, hop - 1)
         self._outbox = outbox
         self._pool = pool
-        self.short: dict[Path, tuple[BatchHead, int]] = {}
-        """Batches that wait for others, and how many items of each open and are new."""
 
     def take(self, path: Path, keys: HopKeys) -> None:
         """Take over a received batch, and remove it; one whose key is not known waits."""
-        if self._state.is_relayed(path.stem):
-            self._forget([path])
+        if not self._state.is_relayed(path.stem) and not self._open(path, keys):
             return
-        if path in self.short:
-            # Nobody sends another one for a closed key, which is to go.
-            if self.short[path][0].key_id in keys.closed:
-                self._open([path], keys, anyway=True)
-            return
+        remove_file(path)
+
+    def _open(self, path: Path, keys: HopKeys) -> bool:
         try:
-            self._open([path], keys, anyway=bool(self._plan.varying))
-        except _TooFew as found:
             with path.open("rb") as file:
-                self.short[path] = BatchHead.read(file), found.items
-            self._join(path, keys)
-
-    def _join(self, path: Path, keys: HopKeys) -> None:
-        """Make one batch of all that wait for the same as this one, if they have enough."""
-        ours, _ = self.short[path]
-        found = {
-            one: items
-            for one, (head, items) in self.short.items()
-            if (head.round, head.behind) == (ours.round, ours.behind) and one.exists()
-        }
-        if sum(found.values()) < self._plan.least_items:
-            return
-        try:
-            self._open(list(found), keys)
-        except _TooFew:
-            pass  # Some of them have copies of the same items.
-        except InvalidFile:
-            self.short.clear()  # One is damaged since. Each is looked at by itself again.
-
-    def _forget(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            self.short.pop(path, None)
-            remove_file(path)
-
-    def _open(self, paths: Sequence[Path], keys: HopKeys, *, anyway: bool = False) -> None:
-        """Take batches over together, and remove them; TooFew if nothing can go on, unless anyway.
-
-        One whose key is not known waits. Then its file stays.
-        """
-        try:
-            with ExitStack() as stack:
-                files = [stack.enter_context(path.open("rb")) for path in paths]
-                checked = [self._checked(file) for file in files]
-                heads = [head for head, _ in checked]
-                found = [keys.named(head.key_name) for head in heads]
-                if any(
-                    key is None and head.key_id not in keys.destroyed
-                    for key, head in zip(found, heads, strict=True)
-                ):
-                    return
-                received = [
-                    _Received(file, head, key)
-                    for file, head, key in zip(files, heads, found, strict=True)
-                    if key is not None
-                ]
+                head, batch_id = check_batch(file, self._expected.maker)
+                if not self._expected.fits(head):
+                    # Whoever takes batches has refused it, so somebody has put it here by hand.
+                    raise InvalidFile("batch", "one for this plan and hop", ["another"])
+                if self._state.is_relayed(batch_id):
+                    return True  # It has come under another name.
+                key = keys.named(head.key_name)
+                if key is None and head.key_id not in keys.destroyed:
+                    return False
                 # All items are opened inside of it. Meanwhile the hop before asks for receipts.
                 with self._state.changing(spills=False) as change:
-                    items = sum(head.items for head in heads)
-                    left = items - sum(one.head.items for one in received)
-                    counted = Counter({"durable": items, "destroyed_key": left})
-                    if received:
-                        self._relay(change, received, counted, anyway=anyway)
-                    change.count(self._plan.id, counted)
-                    for _, batch_id in checked:
-                        change.finish_relay(batch_id)
+                    counted = Counter({"durable": head.items})
+                    if key is None:
+                        counted["destroyed_key"] = head.items
+                    else:
+                        self._relay(change, file, head, key, counted)
+                    change.count(head.plan_id, counted)
+                    change.finish_relay(batch_id)
                 reach("relaying.committed")
         except OSError as error:
-            raise storage_fault(paths[0].name, error, verb="read") from None
-        self._forget(paths)
-
-    def _checked(self, file: IO[bytes]) -> tuple[BatchHead, str]:
-        """Return the head of a batch and its id; refuse one that is not for this hop."""
-        head, batch_id = check_batch(file, self._expected.maker)
-        if not self._expected.fits(head):
-            # Whoever takes batches has refused it, so somebody has put it here by hand.
-            raise InvalidFile("batch", "one for this plan and hop", ["another"])
-        return head, batch_id
+            raise storage_fault(path.name, error, verb="read") from None
+        return True
 
     def _relay(
-        self, change: Change, batches: Sequence[_Received], counted: Counter[str], *, anyway: bool
+        self,
+        change: Change,
+        file: IO[bytes],
+        head: BatchHead,
+        key: HopKey,
+        counted: Counter[str],
     ) -> None:
         """Make one batch of the items that open and are new here.
 
@@ -170,31 +107,40 @@ class Relay:
         """
         length = self._plan.layout.item_length(self._hop)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
-            for one in batches:
-                for opened in self._opened(*one):
-                    counted["undecryptable"] += opened.undecryptable
-                    for found in opened.contents.values():
-                        new = found.claim(change, one.key.id, length)
-                        kept.write(new.items)
-                        counted["opened"] += new.envelopes
-                        counted["duplicate"] += found.envelopes - new.envelopes
+            for opened in self._opened(file, head, key):
+                counted["undecryptable"] += opened.undecryptable
+                for found in opened.contents.values():
+                    new = found.claim(change, key.id, length)
+                    kept.write(new.items)
+                    counted["opened"] += new.envelopes
+                    counted["duplicate"] += found.envelopes - new.envelopes
             reach("relaying.claimed")
-            items = counted["opened"]
+            way = Partition(head.plan_id, head.round, head.behind)
+            waiting = self._state.partitions().get(way, 0)
+            items = counted["opened"] + waiting
             # As the analyzer checks it: with fewer fresh messages the crowd is not there, whatever
             # the head says.
             if items < max(1, self._plan.least_items):
-                if not anyway:
-                    raise _TooFew(items)
-                counted["refused"] = counted.pop("opened", 0)  # None may have opened at all.
+                if self._plan.varying:
+                    counted["refused"] = counted.pop("opened", 0)  # None may have opened at all.
+                else:
+                    _pool(change, way, kept, counted["opened"], length)
                 return
+            for pooled in self._state.pooled(way):
+                kept.write(pooled.items)
+            change.take_from_pool(way, waiting)
             kept.seek(0)
-            head, reports = batches[0].head, sum(one.head.reports for one in batches)
+            reports = head.reports if self._plan.varying else self._reports_of(items)
             said = (head.plan_id, head.round, self._hop, head.behind, reports)
             made = BatchHead(*said, items, length)
             batch_id = self._outbox.write(made, _blocks(kept, items, length))
         reach("relaying.written")
         change.add_batch(Sealed(batch_id, head.plan_id, head.round, reports, items))
         counted["batched"] = items
+
+    def _reports_of(self, items: int) -> int:
+        """Return whose items these are at least, where every report has the same number of them."""
+        return max(self._plan.reports, -(-items // self._plan.slots))
 
     def _opened(self, file: IO[bytes], head: BatchHead, key: HopKey) -> Iterator[Opened]:
         length, layout = head.item_length, self._plan.layout
@@ -205,6 +151,14 @@ class Relay:
             for chunk in chunks_of(block, length, layout, self._hop, binding)
         )
         return self._pool.mapped(open_chunk, (key,), chunks)
+
+
+def _pool(change: Change, way: Partition, file: IO[bytes], items: int, length: int) -> None:
+    """Let items wait for others that go the same way; each is counted by itself."""
+    file.seek(0)
+    for block in blocks_of(file, items * length, _BLOCK * length):
+        count = len(block) // length
+        change.add_to_pool(way, count, np.ones(count, "<u4").tobytes(), block)
 
 
 def _blocks(file: IO[bytes], items: int, length: int) -> Iterator[Items]:
