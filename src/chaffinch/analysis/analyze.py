@@ -127,31 +127,31 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     part, reading = plan.parts[index], _reading(plan, index, found)
     if counts_gaps(part.question):
         answered = _reading(plan, index + 1, found)
-        return _counted_number(part, reading, answered, found.reports, asked)
+        return _counted_number(part, reading, answered, found.present, asked)
     if part.question.shape == "number":
-        return _number(part, reading, found.reports, asked)
+        return _number(part, reading, found.present, asked)
     noise, counts = reading.noise, reading.tallies
-    estimates = noise.estimate(counts, found.reports)
-    errors = np.broadcast_to(noise.standard_error(found.reports, estimates), estimates.shape)
-    low, high = intervals(noise, counts, found.reports, asked.level)
-    low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
-    estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
+    estimates = noise.estimate(counts, found.present)
+    errors = np.broadcast_to(noise.standard_error(found.present, estimates), estimates.shape)
+    low, high = intervals(noise, counts, found.present, asked.level)
+    low_all, high_all = simultaneous(noise, counts, found.present, asked.level)
+    estimates, moved = _adjusted(asked.adjustment, part, estimates, found.present)
     notes = _treatment_notes(part.question) + moved
     shares: tuple[Share, ...] = ()
     if part.labels[-1] == MISSING:
         shares = _shares(
-            part, reading, estimates, (low_all, high_all), found.reports, level=asked.level
+            part, reading, estimates, (low_all, high_all), found.present, level=asked.level
         )
         # The gaps may be everybody.
-        if high_all[-1] >= found.reports:
+        if high_all[-1] >= found.present:
             notes.append(_NO_SHARES)
     if reading.lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     crossed = None
     if isinstance(part.question, Cross):
-        joint = part.protocol.joint(part.question, reading.tallies, found.reports)
-        raw = noise.estimate(counts, found.reports)
-        crossed = crossed_answer(part.question, joint, raw, found.reports, asked.level)
+        joint = part.protocol.joint(part.question, reading.tallies, found.present)
+        raw = noise.estimate(counts, found.present)
+        crossed = crossed_answer(part.question, joint, raw, found.present, asked.level)
         notes.extend(crossed.unknown_notes())
     return Answer(
         question=part.name,
@@ -172,7 +172,7 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
 def _reading(plan: Plan, index: int, found: Tally) -> Reading:
     part, first = plan.parts[index], plan.offsets[index]
     counts = found.counts[first : first + part.codes]
-    return part.protocol.read(part.question, counts, found.reports)
+    return part.protocol.read(part.question, counts, found.present)
 
 
 def _shares(

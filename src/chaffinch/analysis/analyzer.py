@@ -115,11 +115,23 @@ class Analyzer:
             self._tried.clear()
         done = sum(map(self._open, self._waiting()))
         done += sum(map(self._release, self._due()))
-        if join_short(self._received, self._plans):
+        if sum(map(self._join, self._plans.values())):
             done += sum(map(self._release, self._due()))
         self._remove_released()
         self._forget_keys()
         return done
+
+    def _join(self, plan: AnyPlan) -> bool:
+        """Put batches of a plan together that have too few messages each, if they have enough."""
+        try:
+            joined = isinstance(plan, Plan) and join_short(self._received, plan)
+        except _NOT_OF_A_BATCH:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, other plans go on
+            self.unreadable[plan.id] = f"Short batches are not joined. {_unforeseen(fault)}"
+            return False
+        self.unreadable.pop(plan.id, None)
+        return joined
 
     def _due(self) -> list[KnownBatch]:
         """Return what can be released or refused now."""

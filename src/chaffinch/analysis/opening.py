@@ -124,9 +124,10 @@ class OpenedBatch:
     def tally(self) -> Tally:
         """Return the tally of this batch by itself, for whoever keeps no record of others."""
         found, head = self.count(self.first_copies()), self.head
-        reports = present_reports(self.plan, head.reports, found.counted + found.dummies)
+        absent = absent_reports(self.plan, head.reports, found.counted + found.dummies)
         # It has the name of the batch: half of its id.
-        return Tally(head.plan_id, reports, found.counts.dense(), self.id[:32], head.round)
+        facts = (head.plan_id, head.reports, found.counts.dense(), self.id[:32], head.round)
+        return Tally(*facts, absent)
 
 
 @dataclass(frozen=True)
@@ -141,16 +142,14 @@ class OpenedItem:
     tag: bytes = field(repr=False)
 
 
-def present_reports(plan: Plan, reports: int, fresh: int) -> int:
-    """Return how many reports a batch has by its messages; ``reports`` is what its maker says.
+def absent_reports(plan: Plan, reports: int, fresh: int) -> int:
+    """Return of how many reports no message is there; ``reports`` is what their maker says.
 
-    Where every report has the same number of messages, a report whose messages are junk or copies
-    is none: with it the noise of somebody who is not there would be taken off. As the plan waits
-    for a number of reports, there are never fewer. Where the number varies, nobody can tell.
+    Where every report has the same number of messages, one whose messages are junk or copies is
+    nobody's: the noise of somebody who is not there would be taken off the counts. Where the number
+    varies, nobody can tell.
     """
-    if plan.varying:
-        return reports
-    return max(plan.reports, min(reports, fresh // plan.slots))
+    return 0 if plan.varying else max(0, reports - fresh // plan.slots)
 
 
 def is_short(plan: Plan, fresh: int) -> bool:

@@ -26,6 +26,7 @@ from chaffinch.analysis.opening import Counted, OpenedBatch, OpenedItem
 from chaffinch.storage.databases import ANALYZER_STATE
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.stores import StoreKind
+from chaffinch.wire.batches import CodeCounts
 from chaffinch.wire.messages import Tally
 from chaffinch.wire.sealed_batches import BatchHead
 
@@ -228,23 +229,23 @@ class Received(KnownBatches):
                 (state, why, release, batch_id),
             )
 
-    def join(self, batches: Sequence[KnownBatch]) -> str:
+    def join(self, batches: Sequence[KnownBatch], *, reports: int) -> str:
         """Make one batch of several of one plan and round, in one transaction; return its id.
 
         Its id follows from theirs. They stay known, each with the id of what has become of it.
         """
         ids, (first, *_) = sorted(one.id for one in batches), batches
         joined = hashlib.sha256(_JOINED + bytes.fromhex("".join(ids))).hexdigest()
-        counts = np.sum([self.tally(one).counts for one in ids], axis=0)
-        codes = np.flatnonzero(counts)
-        pairs = np.stack((codes, counts[codes]), axis=1).astype("<i8").tobytes()
-        names = ("reports", "items", "counted", "dummies", "replayed", "rejected")
+        counts = CodeCounts(len(self.tally(first.id).counts))
+        for one in ids:
+            counts.add_counts(np.asarray(self.tally(one).counts, np.int64))
+        pairs = np.stack(counts.pairs(), axis=1).astype("<i8").tobytes()
+        names = ("items", "counted", "dummies", "replayed", "rejected")
         sums = (sum(getattr(one, name) for one in batches) for name in names)
         self._all = None
         with self._store.changing() as connection:
-            connection.execute(
-                _INSERT, (joined, first.plan_id, first.round, *sums, len(counts), pairs)
-            )
+            facts = (joined, first.plan_id, first.round, reports, *sums, counts.space, pairs)
+            connection.execute(_INSERT, facts)
             connection.executemany(
                 "UPDATE batches SET state = 'joined', why = ? WHERE id = ?",
                 [(f"what was in it is in batch {joined}", one) for one in ids],

@@ -8,13 +8,13 @@ would make other ones. The state of the analyzer has a copy, from which it is se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.audiences.analyze import analyze as analyze_columns
 from chaffinch.analysis.audiences.analyze import check_key
-from chaffinch.analysis.opening import is_short, present_reports
+from chaffinch.analysis.opening import absent_reports, is_short
 from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.errors import (
     BatchTooSmall,
@@ -26,7 +26,7 @@ from chaffinch.errors import (
     PlanMismatch,
 )
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
@@ -92,8 +92,8 @@ def release_batch(
         state, rest = ("refused", "") if plan.varying else ("short", " It waits for others.")
         received.decide(batch.id, state, why=said + rest)
         return received.known(batch.id)
-    found = received.tally(batch.id)
-    tally = replace(found, reports=present_reports(plan, batch.reports, batch.fresh))
+    absent = absent_reports(plan, batch.reports, batch.fresh)
+    tally = replace(received.tally(batch.id), absent=absent)
 
     def make() -> _Made:
         """Return the bytes and what pays for them; refuse what can never be released."""
@@ -106,24 +106,26 @@ def release_batch(
     return _settle(received, batch, make, ledger=ledger, refusals=(InvalidFile, BatchTooSmall))
 
 
-def join_short(received: Received, plans: Mapping[str, AnyPlan]) -> bool:
-    """Join batches that are short, where they are not short together; return whether any were.
+def join_short(received: Received, plan: Plan) -> bool:
+    """Join batches of a plan that are short, where they are not short together.
 
     Each of them has left its hop by itself, so the analyzer has seen it by itself. Whoever reads
-    the release sees them together, and is promised a crowd: there is one.
+    the release sees them together, and is promised a crowd: there is one. Returns whether any were
+    joined.
     """
-    waiting: dict[tuple[str, int], list[KnownBatch]] = {}
+    waiting: dict[int, list[KnownBatch]] = {}
     for one in received.all():
-        if one.state == "short":
-            waiting.setdefault((one.plan_id, one.round), []).append(one)
+        if (one.plan_id, one.state) == (plan.id, "short"):
+            waiting.setdefault(one.round, []).append(one)
     due = [
         batches
-        for (plan_id, _), batches in waiting.items()
-        if isinstance(plan := plans.get(plan_id), Plan)
-        and not is_short(plan, sum(one.fresh for one in batches))
+        for batches in waiting.values()
+        if not is_short(plan, sum(one.fresh for one in batches))
     ]
     for batches in due:
-        received.join(batches)
+        # Whoever made one of them may have said any number of reports.
+        fresh = sum(one.fresh for one in batches)
+        received.join(batches, reports=max(plan.reports, fresh // plan.slots))
     return bool(due)
 
 

@@ -157,7 +157,8 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
     except (sqlite3.Error, OSError, UnicodeError) as error:
         # What SQLite says of a damaged schema can hold bytes that are no text.
         undecodable = isinstance(error, UnicodeError)
-        code = getattr(error, "sqlite_errorcode", None)
+        # The lower byte of an extended code is the plain one.
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if undecodable or code in _DAMAGED:
             raise _broken("a whole database", "damaged pages, or another file") from None
         hint = "check both files and their folders; nothing was charged"

@@ -209,7 +209,7 @@ class Release(Publication):
             title=plan.title,
             guarantee=plan.guarantee,
             rounds=plan.rounds,
-            reports=tally.reports,
+            reports=tally.present,
             batch=tally.name,
             level=level,
             version=chaffinch.__version__,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
-from chaffinch.analysis.opening import present_reports
+from chaffinch.analysis.opening import absent_reports
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import PASSING, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
@@ -121,7 +121,7 @@ def _reports_in(plan: AnyPlan, batch: KnownBatch) -> int:
     """Return the number of reports that the release of a batch says."""
     if not isinstance(plan, Plan):
         return batch.reports
-    return present_reports(plan, batch.reports, batch.fresh)
+    return batch.reports - absent_reports(plan, batch.reports, batch.fresh)
 
 
 @lru_cache(maxsize=16)

@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
         if self._phase is not _Phase.IDLE:
             raise Problem(Kind.INVALID_MESSAGE)  # The one before is not answered.
         self._url = b""
-        self._headers = []
+        self._headers, self._expects = [], False
         self._taken = self._around = 0
         self._wait(_Phase.HEAD, self._limits.patience_seconds)
 
@@ -251,7 +251,7 @@ class Connection(asyncio.Protocol):
 
     def _respond(self, response: Response, *, with_body: bool = True) -> None:
         """Answer."""
-        if self._phase is _Phase.LEAVING or self._transport.is_closing():
+        if self._phase in (_Phase.SENDING, _Phase.LEAVING) or self._transport.is_closing():
             return
         self._is_last |= self._phase is not _Phase.ANSWER
         # Who still sends would not see the answer if nobody took what it sends.
@@ -313,6 +313,7 @@ class Connection(asyncio.Protocol):
         if self._expects:
             self._expects = False
             self._transport.write(_CONTINUE)
+            self._wait(_Phase.BODY, self._limits.patience_seconds)
         self._go_on()
 
     def _hold_back(self) -> None:
@@ -337,7 +338,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         elif self._phase in (_Phase.SENDING, _Phase.LEAVING):
             self._transport.abort()  # To close it waits until all is read.
-        elif self._reading:
+        elif self._reading and not self._expects:  # Nobody has asked for it yet.
             self._refuse(Kind.SLOW_BODY)
 
     def stop(self) -> None:

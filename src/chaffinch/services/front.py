@@ -29,6 +29,8 @@ _AN_HOUR = ("cache-control", "public, max-age=3600")
 
 _Seen = TypeVar("_Seen")
 _PAUSE = 1.0
+_HELD = 0.1
+"""Seconds for which a store is taken to be held after a look that found nothing."""
 _LONGEST_UNSEEN = GRACE / 4
 """Seconds since the keys were last read, after which nothing is taken for them.
 
@@ -40,12 +42,13 @@ that a report may take from here to the disk, nothing is acknowledged that comes
 class Looks:
     """Looks at what another process or thread may be changing, each in a thread.
 
-    While a store is held, each takes seconds. So few may wait at once: who comes then is to come
-    again, and nobody fills the memory with those who wait.
+    While a store is held, a look takes seconds. After one that found nothing, those who wait behind
+    it are told at once to come again; and nobody fills the memory with those who wait.
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 1024) -> None:
         self._most, self._waiting = most, 0
+        self._held_until = 0.0
 
     async def take(self, look: Callable[[], _Seen]) -> _Seen:
         """Return what a look finds; Problem where it finds nothing in time."""
@@ -53,13 +56,19 @@ class Looks:
             raise Problem(Kind.OVERLOADED, retry_after=5)
         self._waiting += 1
         try:
-            return await asyncio.to_thread(look)
-        except StorageFault as fault:
-            if fault.reason is Reason.UNCERTAIN:
-                raise
-            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+            return await asyncio.to_thread(self._look, look)
         finally:
             self._waiting -= 1
+
+    def _look(self, look: Callable[[], _Seen]) -> _Seen:
+        if time.monotonic() >= self._held_until:
+            try:
+                return look()
+            except StorageFault as fault:
+                if fault.reason is Reason.UNCERTAIN:
+                    raise
+                self._held_until = time.monotonic() + _HELD
+        raise Problem(Kind.OVERLOADED, retry_after=5)
 
 
 @dataclass

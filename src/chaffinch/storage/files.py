@@ -261,21 +261,21 @@ def require_links(folder: Path) -> None:
 
     Whoever is killed in between leaves an empty file, for which somebody may get a receipt.
     """
-    part, number = new_part(folder / "links", 0o600)
-    other = part.with_name(f".links.{secrets.token_hex(8)}.part")
-    try:
-        os.link(part, other)
-        other.unlink()
-    except OSError as error:
-        if error.errno not in _WITHOUT_LINKS:
-            raise
-        raise StorageFault(
-            f"The disk of {folder.name!r} must know hard links. Got one that does not.",
-            hint="keep the data of services on a disk such as ext4, XFS, Btrfs or ZFS",
-        ) from None
-    finally:
-        remove_surely(part.unlink)
-        os.close(number)
+    with suppress(OSError):  # Whatever else is wrong is told when something is stored.
+        part, number = new_part(folder / "links", 0o600)
+        other = part.with_name(f".links.{secrets.token_hex(8)}.part")
+        try:
+            os.link(part, other)
+            other.unlink()
+        except OSError as error:
+            if error.errno in _WITHOUT_LINKS:
+                raise StorageFault(
+                    f"The disk of {folder.name!r} must know hard links. Got one that does not.",
+                    hint="keep the data of services on a disk such as ext4, XFS, Btrfs or ZFS",
+                ) from None
+        finally:
+            remove_surely(part.unlink)
+            os.close(number)
 
 
 def give_checked_name(part: Path, target: Path, check: Check) -> None:

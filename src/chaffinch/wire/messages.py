@@ -232,11 +232,20 @@ class Tally:
     name: str = ""
     """The name of the batch that was counted; without one nothing can be charged."""
     round: int = 1
+    absent: int = 0
+    """How many of the reports have sent nothing of the plan: whoever counts knows, and nobody else.
+    What is charged is what came."""
 
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.reports, most=10**12)
+        checks.whole("number of absent reports", self.absent, most=self.reports)
         if len(self.counts) and int(self.counts.min()) < 0:
             raise InvalidInput("counts", "at least 0", "less")
+
+    @property
+    def present(self) -> int:
+        """Return how many reports are in the counts."""
+        return self.reports - self.absent
 
     @property
     def digest(self) -> str:
