@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
@@ -127,8 +128,8 @@ def test_nobody_waits_while_the_state_is_locked(hop: LastHop, tmp_path: Path) ->
                 assert (reply.status, problem_word(reply.content)) == (503, "overloaded")
                 assert reply.headers["retry-after"] == "5"
         for method, *steps in asked:
-            where = address(hop, *steps)
-            waited(lambda how=method, at=where: service.ask(how, at).status == 200)
+            ask = partial(service.ask, method, address(hop, *steps))
+            waited(lambda ask=ask: ask().status == 200)  # type: ignore[misc]
         assert service.stop()[0] == 0
 
 

@@ -92,7 +92,7 @@ def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str
         waited(lambda: "analyzer has shown no keys" in shuffler.get("/readyz"))
         assert "(no connection)" in shuffler.get("/readyz")
         assert "analyzer has shown no keys here" in collector.get("/readyz")
-        assert "chaffinch_counts_total" in shuffler.get("/metrics")
+        assert "chaffinch_counts" in shuffler.get("/metrics")
         capfd.readouterr()
         # Beside the service that runs, and waits for keys.
         assert main(["status", "--config", str(config)]) == 1

@@ -96,8 +96,8 @@ def test_the_figures_are_those_of_prometheus() -> None:
     lines = body.decode().splitlines()
     assert status == 200
     name = PLAN[:16]
-    assert f'chaffinch_counts_total{{outcome="durable",plan="{name}"}} 10.0' in lines
-    assert f'chaffinch_counts_total{{outcome="not_given_out",plan="{name}"}} 1.0' in lines
+    assert f'chaffinch_counts{{outcome="durable",plan="{name}"}} 10.0' in lines
+    assert f'chaffinch_counts{{outcome="not_given_out",plan="{name}"}} 1.0' in lines
     assert f'chaffinch_batches{{plan="{name}",state="sealed"}} 2.0' in lines
     assert f'chaffinch_adds_up{{plan="{name}"}} 1.0' in lines
     assert 'chaffinch_key{id="1",state="active"} 1.0' in lines

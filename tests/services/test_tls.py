@@ -238,3 +238,14 @@ def test_an_address_that_is_taken_or_not_ours_is_refused() -> None:
         for host, number in [("127.0.0.1", port), ("192.0.2.1", 0), ("127.0.0.1", 70_000)]:
             with pytest.raises(InvalidInput, match="listen"):
                 run([Listener(Application({}), host, number)])
+
+
+@pytest.mark.parametrize("content", [None, b"no certificate"])
+def test_roots_that_are_none_are_refused_before_anybody_is_blamed(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    place = tmp_path / "roots.pem"
+    if content is not None:
+        place.write_bytes(content)
+    with pytest.raises(ChaffinchError, match=r"roots\.pem"):
+        Exchange(trusted=place)

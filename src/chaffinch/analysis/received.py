@@ -78,8 +78,8 @@ _STATE = StoreKind(
     "state of the analyzer",
     ANALYZER_STATE,
     steps=(_FIRST, _SECOND),
-    hint="nothing was lost by this: batches stay where they are; if the file is damaged, restore "
-    "it from a copy, as without it nobody knows which messages were counted already",
+    hint="nothing was lost by this: batches stay where they are; if the file is damaged, the newest "
+    "copy of it does not know which messages were counted since: see Backup in the guide of services",
 )
 _FACTS = (
     "SELECT id, plan, round, reports, items, counted, dummies, replayed, rejected, state, why "

@@ -136,7 +136,8 @@ class _Figures(Collector):
             {"version": chaffinch.__version__, "service": status.service},
         )
         yield GaugeMetricFamily("chaffinch_ready", "1 if ready.", float(not status.problems))
-        outcomes = CounterMetricFamily(
+        # What waits becomes less again, so these are no counters.
+        outcomes = GaugeMetricFamily(
             "chaffinch_counts", "What became of everything.", labels=["plan", "outcome"]
         )
         batches = GaugeMetricFamily(
@@ -155,7 +156,9 @@ class _Figures(Collector):
                 outcomes.add_metric([name, outcome], value)
             for state, value in plan.batches.items():
                 batches.add_metric([name, state], value)
-            for why, number in Counter(one.why for one in plan.stuck).items():
+            # A label has few values: numbers of the case stand in the status.
+            whys = (one.why.partition(".")[0] for one in plan.stuck)
+            for why, number in Counter(whys).items():
                 stuck.add_metric([name, why or "not tried yet"], number)
         yield from (outcomes, batches, stuck, laws)
         keys = GaugeMetricFamily(

@@ -43,7 +43,8 @@ from chaffinch.wire.documents import Strict
 
 EXAMPLE = f"""\
 # The settings of an analyzer, for `chaffinch serve analyzer`.
-# Paths are taken from where this file is. What is commented out is the default.
+# Paths are taken from where this file is. What is commented out is the default, unless its line
+# says what holds without it.
 
 # The plans that it runs: files of `chaffinch plan --parties`, which name its identity.
 plans = ["survey.plan.json"]
@@ -167,7 +168,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
     board = Board("analyzer", patience_seconds=60 * TICK)
     log = Log("analyzer")
 
-    def job(stop: threading.Event) -> None:
+    def job(stop: threading.Event, ready: Callable[[], None]) -> None:
         # The worker reads the keys anew by itself: an object of its own, because it is a thread.
         own = place.open_keys()
         with AnalyzerWorker(
@@ -188,6 +189,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                 log.changes(status)
 
             post()
+            ready()
             worker.run(lambda said: log("held", said=said), ticked=post)
 
     run(

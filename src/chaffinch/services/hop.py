@@ -57,7 +57,8 @@ from chaffinch.storage.damaged import put_aside_in
 
 EXAMPLE = f"""\
 # The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
-# Paths are taken from where this file is. What is commented out is the default.
+# Paths are taken from where this file is. What is commented out is the default, unless its line
+# says what holds without it.
 
 # The plans that this hop runs: files of `chaffinch plan --parties`, which name its identity.
 plans = ["survey.plan.json"]
@@ -217,7 +218,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     board = Board("shuffler", patience_seconds=10 * interval + 600)
     log = Log("shuffler")
 
-    def job(stop: threading.Event) -> None:
+    def job(stop: threading.Event, ready: Callable[[], None]) -> None:
         with Shuffler(place.data, keys, plans, settings.shuffler, stop=stop) as shuffler:
 
             def tell() -> None:
@@ -230,6 +231,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
                 log.changes(status)
 
             tell()
+            ready()
             shuffler.run(ticked=tell)
 
     listeners = [settings.shuffler_admin.listener(board.application)]

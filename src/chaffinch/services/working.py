@@ -29,17 +29,22 @@ def end_process(what: str, fault: BaseException) -> NoReturn:
 
 
 @asynccontextmanager
-async def working(job: Callable[[threading.Event], None], log: Log) -> AsyncIterator[None]:
+async def working(
+    job: Callable[[threading.Event, Callable[[], None]], None], log: Log
+) -> AsyncIterator[None]:
     """Run a job in a thread of its own until it is told to stop.
+
+    It gets what tells it to, and what it calls when it has all that it needs: nobody is told before
+    that a service has started.
 
     A job that ends by a fault ends the process at once: what it has not done is done again by
     the next one, and nobody is told that all is well meanwhile.
     """
-    stop = threading.Event()
+    stop, ready = threading.Event(), threading.Event()
 
     def work() -> None:
         try:
-            job(stop)
+            job(stop, ready.set)
         except BaseException as fault:  # noqa: BLE001 - a service that does nothing must not look alive
             # The words of an unforeseen error may hold anything.
             known = isinstance(fault, ChaffinchError)
@@ -49,6 +54,7 @@ async def working(job: Callable[[threading.Event], None], log: Log) -> AsyncIter
 
     thread = threading.Thread(target=work, name="work", daemon=True)
     thread.start()
+    await asyncio.to_thread(ready.wait)
     try:
         yield
     finally:

@@ -114,8 +114,8 @@ _STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
     steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH),
-    hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
-    "it from a copy, as without it nobody knows which reports were passed on already",
+    hint="nothing was lost by this: reports stay where they are; if the file is damaged, the newest "
+    "copy of it does not know which reports were passed on since: see Backup in the guide of services",
 )
 
 

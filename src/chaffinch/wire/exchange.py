@@ -24,6 +24,8 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueErro
 from urllib3.exceptions import TimeoutError as NotInTime
 from urllib3.util import SKIP_HEADER
 
+from chaffinch.errors import InvalidFile
+from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.problems import problem_parties, problem_word
 
 _CONNECT_SECONDS = 10.0
@@ -109,6 +111,17 @@ class Pauses:
             self._tell(f"waiting for {what}; it is asked again")
 
 
+def _check_roots(trusted: Path) -> None:
+    """Refuse a file that has no roots in it: every connection would fail, and blame the others."""
+    try:
+        ssl.create_default_context(cafile=str(trusted))
+    except ssl.SSLError:
+        rule = "a file of certificates in PEM, such as the one of the next party"
+        raise InvalidFile(f"TLS roots {trusted.name}", rule, ["another file"]) from None
+    except OSError as error:
+        raise storage_fault(trusted.name, error, verb="read") from None
+
+
 class Exchange:
     """Connections to services, kept open between requests."""
 
@@ -120,6 +133,8 @@ class Exchange:
         trusted: Path | None = None,
     ) -> None:
         """``trusted`` is a file of TLS roots; those of the system where there is none."""
+        if trusted is not None:
+            _check_roots(trusted)
         self._seconds = reply_seconds
         self._pool = urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=connect_seconds, read=reply_seconds),
