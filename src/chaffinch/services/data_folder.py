@@ -64,9 +64,9 @@ def data_fault(data: Path, keys: KeyFolder) -> StorageFault | None:
     return StorageFault(
         f"The folder {data.name!r} must be the data of these keys. "
         f"Got {'the data of others' if found else 'none'}.",
-        hint=f"mount its disk, so that the data is at {data}; a copy from before has forgotten "
-        "what was passed on since (see Backup in the guide); if the data is lost, these keys are not "
-        "used again: `chaffinch keys create`, and a new plan that names the new identity",
+        hint=f"mount its disk, so that the data is at {data}; a copy from before does not know "
+        "what was passed on since (see Backup in the guide); if the data is lost, these keys are "
+        "not used again: `chaffinch keys create`, and a new plan that names the new identity",
     )
 
 
