@@ -78,8 +78,8 @@ _STATE = StoreKind(
     "state of the analyzer",
     ANALYZER_STATE,
     steps=(_FIRST, _SECOND),
-    hint="nothing was lost by this: batches stay where they are; if the file is damaged, see Backup "
-    "in the guide of services: a copy of it does not know what was counted since",
+    hint="nothing was lost by this: batches stay where they are; if the file is damaged, see "
+    "Backup in the guide of services: a copy of it does not know what was counted since",
 )
 _FACTS = (
     "SELECT id, plan, round, reports, items, counted, dummies, replayed, rejected, state, why "

@@ -114,8 +114,8 @@ _STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
     steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH),
-    hint="nothing was lost by this: reports stay where they are; if the file is damaged, see Backup "
-    "in the guide of services: a copy of it does not know what was passed on since",
+    hint="nothing was lost by this: reports stay where they are; if the file is damaged, see "
+    "Backup in the guide of services: a copy of it does not know what was passed on since",
 )
 
 
