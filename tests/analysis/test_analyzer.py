@@ -17,6 +17,7 @@ from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chaffinch.analysis import analyzer as analyzer_module
@@ -33,8 +34,9 @@ from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
 from chaffinch.storage import databases, stores
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
+from chaffinch.wire.messages import Tally
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests import forks
 from tests.analysis.crashing import accepted_names, main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
@@ -301,6 +303,43 @@ def test_junk_costs_nobody_a_place_in_a_release(hop: LastHop, tmp_path: Path) ->
         assert not has_arrived(tmp_path / "data" / "received", one.id)
     main(tmp_path, 0.9)
     assert state(tmp_path).release(made.id) == received.release(made.id)
+
+
+def test_a_batch_that_claims_many_reports_spoils_no_other(hop: LastHop, tmp_path: Path) -> None:
+    """Its maker may say any number; what is there is counted."""
+    first = with_junk(hop, range(5))
+    head = BatchHead.unpack(first.content[:HEAD_LENGTH])
+    items = [
+        first.content[at : at + head.item_length]
+        for at in range(START_LENGTH, len(first.content), head.item_length)
+    ]
+    said = 10**12
+    sent(hop, tmp_path, hop.batch(items, reports=said), with_junk(hop, range(5, 12)))
+    main(tmp_path, 0.95)
+    received = state(tmp_path)
+    (made,) = (one for one in received.all() if one.state == "released")
+    release = read_release(received.release(made.id) or b"")
+    assert (made.reports, release.reports) == (PEOPLE, PEOPLE)
+
+
+@pytest.mark.parametrize("honest", [PEOPLE - 2, PEOPLE])
+def test_whoever_sent_nothing_has_no_part_in_the_estimates(honest: int, tmp_path: Path) -> None:
+    """Also where fewer honest users are counted on than reports are waited for."""
+    hop = LastHop.of(replace(flips(), users=honest, crowd=honest), tmp_path)
+    hop.plan.save(tmp_path / "plan.json")
+    for name in ("sent", "receipts"):
+        (tmp_path / name).mkdir()
+    (batch,) = sent(hop, tmp_path, with_junk(hop, range(honest)))
+    main(tmp_path, 0.95)
+    received = state(tmp_path)
+    release = read_release(received.release(batch) or b"")
+    tally = replace(received.tally(batch), absent=PEOPLE - honest)
+    assert (release.reports, tally.present, tally.reports) == (honest, honest, PEOPLE)
+    whole = Tally(hop.plan.id, honest, tally.counts, tally.name, 1)
+    noise: Any = hop.plan.parts[0].protocol.noise(hop.plan.parts[0].question)
+    expected = noise.estimate(np.asarray(whole.counts), honest)
+    assert [row.estimate for row in release.table()] == pytest.approx(expected.tolist())
+    assert tally.digest == received.tally(batch).digest, "what came is what is charged"
 
 
 def test_the_noise_of_a_batch_that_was_robbed_is_not_made_up_for(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ class Collector:
             raise Problem(Kind.UNKNOWN_PATH)
         seen = await self._seen_lists(hosted.plan.id)
         if missing := _missing(parties, seen):
+            self._seen.pop(hosted.plan.id, None)  # They may be here any moment.
             raise Problem(Kind.UNSEEN_KEYS, retry_after=5, parties=missing)
         behind = (*parties.hops[1:], parties.analyzer)
         lists = [hosted.key_list, *(seen[party.identity] for party in behind)]
