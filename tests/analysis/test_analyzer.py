@@ -260,6 +260,7 @@ def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
     assert known is not None
     assert (known.state, known.fresh) == ("short", len(alone))
     assert f"It has {len(alone)} messages that are new here" in known.why
+    assert known.why.endswith("stand for reports. It waits for others.")
     assert received.release(lonely) is None
     assert counts_of(hop, tmp_path).adds_up
 
@@ -320,6 +321,12 @@ def test_a_batch_that_claims_many_reports_spoils_no_other(hop: LastHop, tmp_path
     (made,) = (one for one in received.all() if one.state == "released")
     release = read_release(received.release(made.id) or b"")
     assert (made.reports, release.reports) == (PEOPLE, PEOPLE)
+    sent(hop, tmp_path, with_junk(hop, range(11)), with_junk(hop, range(1, 12)))
+    main(tmp_path, 0.95)
+    received = state(tmp_path)
+    (other,) = {one.id for one in received.all() if one.state == "released"} - {made.id}
+    release = read_release(received.release(other) or b"")
+    assert (received.known(other).reports, release.reports) == (22, 22)
 
 
 @pytest.mark.parametrize("honest", [PEOPLE - 2, PEOPLE])
@@ -355,6 +362,7 @@ def test_the_noise_of_a_batch_that_was_robbed_is_not_made_up_for(tmp_path: Path)
     sent(hop, tmp_path, *robbed)
     main(tmp_path, 0.95)
     assert [one.state for one in state(tmp_path).all()] == ["refused"] * 3
+    assert all(one.why.endswith("stand for reports.") for one in state(tmp_path).all())
 
 
 def test_killed_after_batches_were_joined_they_are_released_once(

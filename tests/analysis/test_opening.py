@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.opening import absent_reports, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import release_batch
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
@@ -310,3 +310,11 @@ def test_a_state_has_one_owner_and_any_number_of_readers(
         Received(tmp_path / "state.sqlite")
     assert KnownBatches(tmp_path / "state.sqlite").find(known.id) == known
     assert KnownBatches(tmp_path / "none.sqlite").all() == []
+
+
+def test_reports_are_told_absent_where_their_number_of_messages_is_known() -> None:
+    fixed, varying = flips(), decoys()
+    found = [absent_reports(fixed, 14, fresh) for fresh in (0, PEOPLE - 1, PEOPLE, 14 * PEOPLE)]
+    assert found == [14, 14, 13, 0]
+    assert absent_reports(fixed, 14, 15 * PEOPLE) == 0
+    assert absent_reports(varying, 14, 1) == 0
