@@ -329,6 +329,17 @@ def test_a_batch_that_claims_many_reports_spoils_no_other(hop: LastHop, tmp_path
     assert (received.known(other).reports, release.reports) == (22, 22)
 
 
+def test_parts_of_reports_are_joined_too(hop: LastHop, tmp_path: Path) -> None:
+    """The last of them is cut off, and there is no slot to spare."""
+    junk = bytes(len(hop.item(0)))
+    for spoilt in (1, 2):
+        full = hop.reports([list(range(PEOPLE))] * PEOPLE)
+        sent(hop, tmp_path, hop.batch([*full[spoilt:], *[junk] * spoilt]))
+    main(tmp_path, 0.95)
+    (made,) = (one for one in state(tmp_path).all() if one.state == "released")
+    assert (made.fresh, made.reports) == (285, 24)
+
+
 @pytest.mark.parametrize("honest", [PEOPLE - 2, PEOPLE])
 def test_whoever_sent_nothing_has_no_part_in_the_estimates(honest: int, tmp_path: Path) -> None:
     """Also where fewer honest users are counted on than reports are waited for."""

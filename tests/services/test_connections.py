@@ -267,6 +267,36 @@ def test_a_connection_keeps_to_its_rules_in_many_scenes(first: int) -> None:
         asyncio.run(Scene(seed).play())
 
 
+def test_nothing_stands_between_the_pieces_of_a_refusal() -> None:
+    """Its reader is slow, and the handler asks for a body that was refused."""
+
+    async def play() -> None:
+        async def answer(request: Request) -> Response:
+            if request.path == b"/long":
+                return Response(200, bytes(65_400))
+            return Response(200, b"".join([one async for one in request.blocks(most=1 << 20)]))
+
+        connection = Connection(answer, LIMITS, Underway())  # type: ignore[arg-type]
+        line = Line(connection, half_closes=True)
+        connection.connection_made(line)  # type: ignore[arg-type]
+        connection.data_received(b"GET /long HTTP/1.1\r\n\r\n")
+        for _ in range(8):
+            await asyncio.sleep(0)
+        lines = b"expect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+        connection.data_received(b"POST / HTTP/1.1\r\n" + lines)
+        for _ in range(8):
+            await asyncio.sleep(0)
+        assert len(line.held) > 1 << 16, "the refusal is not all on its way"
+        for _ in range(9):
+            line.take(20_000)
+            await asyncio.sleep(0)
+        assert line.seen.count(b"HTTP/1.1") == 2
+        assert b"100 Continue" not in line.seen
+        assert line.seen.endswith(b"}")
+
+    asyncio.run(play())
+
+
 def test_a_sender_who_has_gone_is_told_to_whoever_waits_for_its_body() -> None:
     async def play() -> None:
         scene = Scene(0)

@@ -635,6 +635,7 @@ def test_junk_costs_nobody_a_place_behind_a_later_hop(
         assert not sealed(second)
         (counts,) = hop.overview().counts.values()
         assert (counts.durable, counts.pooled, counts.adds_up) == (least, least - 1, True)
+        assert f"{least - 1} messages" in str(hop.short)
         assert not list((second / "received").iterdir())
         keys.rotate(at_once=True)
         keys.close(old)

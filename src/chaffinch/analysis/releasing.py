@@ -125,7 +125,7 @@ def join_short(received: Received, plan: Plan) -> bool:
     for batches in due:
         # Whoever made one of them may have said any number of reports.
         fresh = sum(one.fresh for one in batches)
-        received.join(batches, reports=max(plan.reports, fresh // plan.slots))
+        received.join(batches, reports=max(plan.reports, -(-fresh // plan.slots)))
     return bool(due)
 
 

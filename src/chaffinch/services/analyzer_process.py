@@ -180,7 +180,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                 found = _status(settings, plans, own, worker.status.plans, analyzer.batches())
                 status = without_data(found, place.data, own)
                 unread = tuple(
-                    f"batch {name[:16]} is held: {why}" for name, why in analyzer.unreadable.items()
+                    f"{name[:16]} is held: {why}" for name, why in analyzer.unreadable.items()
                 )
                 cluster = filter(None, [worker.cluster_fault])
                 problems = (*status.problems, *front.front.problems(), *cluster)

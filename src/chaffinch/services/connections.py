@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
         self._body = _Body(self)
-        self._is_last = self._is_ahead = self._expects = False
+        self._is_last = self._is_ahead = self._is_over = self._expects = False
         self._reading = self._writing = True
         self._rest = memoryview(b"")
         """What is left of an answer."""
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
 
         With TLS it cannot: who ends its side gets no answer.
         """
-        self._is_last = True
+        self._is_last = self._is_over = True
         answers = self._phase in (_Phase.ANSWER, _Phase.SENDING)
         stays = answers and self._transport.can_write_eof()
         if not stays:  # It is closed now, as soon as what was written is read.
@@ -285,7 +285,7 @@ class Connection(asyncio.Protocol):
         self._wait(_Phase.LEAVING, self._limits.patience_seconds)
         self._parser, self._headers = httptools.HttpRequestParser(self), []
         self._body.end(gone=True)
-        if not self._is_ahead:
+        if self._is_over or not self._is_ahead:
             self._transport.close()
             return
         if self._transport.can_write_eof():
@@ -308,8 +308,8 @@ class Connection(asyncio.Protocol):
 
     def ask_for_more(self) -> None:
         """Get more of a body, for whoever waits for it."""
-        if self._transport.is_closing():
-            return
+        if self._phase is not _Phase.BODY or self._transport.is_closing():
+            return  # It is refused, and nothing may stand between the pieces of that answer.
         if self._expects:
             self._expects = False
             self._transport.write(_CONTINUE)

@@ -322,7 +322,7 @@ def _put_aside(data: Path) -> tuple[str, ...]:
 
 
 def _is_first(plan: AnyPlan, keys: KeyFolder) -> bool:
-    """Return whether these are the keys of the first hop: later ones wait for no crowd."""
+    """Return whether these are the keys of the first hop: later ones get batches with theirs."""
     return plan.parties is not None and plan.parties.hops[0].identity == keys.identity_hex
 
 

@@ -286,12 +286,19 @@ class Shuffler:
 
     @property
     def short(self) -> tuple[str, ...]:
-        """Return of which plans nothing leaves although enough reports have come."""
-        return tuple(
+        """Return what does not leave although enough reports have come."""
+        first = (
             f"the crowd of plan {name[:16]} has come, and strangers with next to nothing in their "
             "reports are among it: it waits for more"
             for name in sorted(self._releaser.short)
         )
+        later = (
+            f"{items:,} messages of plan {way.plan_id[:16]} wait here for others of their round "
+            "and keys: in their batch junk or copies stood for reports"
+            for way, items in self._state.partitions().items()
+            if way.plan_id in self._relays
+        )
+        return (*first, *later)
 
     def overview(self) -> Overview:
         """Return what became of everything."""

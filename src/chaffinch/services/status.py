@@ -79,7 +79,7 @@ class PlanStatus:
     batches: Mapping[str, int] = field(default_factory=dict)
     """How many batches are in each state."""
     crowd: int | None = None
-    """With how many reports a batch leaves; None where nothing waits for a crowd."""
+    """With how many reports a batch leaves; None at a later hop and the analyzer."""
     releases: tuple[str, ...] = ()
     """Where people read what was released: the address of each page."""
     stuck: tuple[StuckBatch, ...] = ()

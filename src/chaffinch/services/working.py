@@ -54,8 +54,8 @@ async def working(
 
     thread = threading.Thread(target=work, name="work", daemon=True)
     thread.start()
-    await asyncio.to_thread(ready.wait)
     try:
+        await asyncio.to_thread(ready.wait)
         yield
     finally:
         stop.set()

@@ -9,7 +9,8 @@ time ::
     opened = pooled + batched + expired
 
 ``rejected`` is the sum of its reasons. Each other term is counted where it happens, none is worked
-out of the others. A first hop counts reports; a later hop counts items, which it does not pool.
+out of the others. A first hop counts reports; a later hop counts items, and pools
+those of a batch that is too short to go on by itself.
 
 Replay tags go with the key they belong to. Nothing here tells who sent a report, nor when: the
 age of a report is the number of ticks that have passed in this store since it was opened.
