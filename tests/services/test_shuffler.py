@@ -644,6 +644,7 @@ def test_junk_costs_nobody_a_place_behind_a_later_hop(
         first.with_name(f"{'ab' * 32}.batch").write_bytes(copy)
         short_batch(collection, tmp_path / "b", second, range(4, 8), good=3)
         hop.take()
+        assert not list((second / "received").iterdir())
         (made,) = sealed(second)
         head = BatchHead.unpack(made[:HEAD_LENGTH])
         assert (head.reports, head.items) == (5, least + 2), "junk is nobody's"
@@ -772,10 +773,14 @@ def test_a_hop_before_that_says_more_reports_than_there_are_gains_nothing(tmp_pa
         hop.take()
         (counts,) = hop.overview().counts.values()
         assert (counts.refused, counts.batched) == (1, 0), "one report where twenty are said"
-        handed_over(collection, tmp_path / "again", second, [1] * 20)
+        path = handed_over(collection, tmp_path / "again", second, [1] * 20)
+        remade(collection, path, reports=25)
+        path.unlink()
         hop.take()
         (counts,) = hop.overview().counts.values()
-        assert (counts.refused, counts.batched) == (1, 20)
+        assert (counts.refused, counts.batched, counts.adds_up) == (1, 20, True)
+        (made,) = sealed(second)
+        assert BatchHead.unpack(made[:HEAD_LENGTH]).reports == 25, "nobody here can tell better"
 
 
 def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_path: Path) -> None:

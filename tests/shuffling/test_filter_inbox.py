@@ -73,6 +73,17 @@ def test_a_filter_may_come_in_pieces_of_any_length(tmp_path: Path) -> None:
         assert stat.S_IMODE(inbox.path(PLAN, NAME).stat().st_mode) == 0o600
 
 
+def test_a_filter_on_its_way_keeps_its_key(inbox: FilterInbox) -> None:
+    """A disk may take minutes to give it its name, when its key was checked already."""
+    content = sealed()
+    with FilterArrival(inbox, LAYOUT, NAME, heads) as arrival:
+        arrival.write(content[:START_LENGTH])
+        assert inbox.key_ids() == set()
+        arrival.write(content[START_LENGTH : START_LENGTH + 1])
+        assert inbox.key_ids() == {4}
+    assert inbox.key_ids() == set(), "it did not come"
+
+
 def test_where_nothing_came_nothing_is_known(inbox: FilterInbox) -> None:
     assert inbox.digest(PLAN, NAME) is None
     assert inbox.read(PLAN, NAME) is None
