@@ -779,8 +779,8 @@ def test_a_hop_before_that_says_more_reports_than_there_are_gains_nothing(tmp_pa
         hop.take()
         (counts,) = hop.overview().counts.values()
         assert (counts.refused, counts.batched, counts.adds_up) == (1, 20, True)
-        (made,) = sealed(second)
-        assert BatchHead.unpack(made[:HEAD_LENGTH]).reports == 25, "nobody here can tell better"
+        (batch,) = sealed(second)
+        assert BatchHead.unpack(batch[:HEAD_LENGTH]).reports == 25, "nobody here can tell better"
 
 
 def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_path: Path) -> None:
