@@ -27,7 +27,8 @@ are small beside its noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +37,7 @@ from chaffinch import checks
 from chaffinch.analysis.adjust import was_adjusted
 from chaffinch.analysis.intervals import miss_chance
 from chaffinch.errors import InvalidInput
-from chaffinch.ledger.charge import Charge
-from chaffinch.ledger.runs import RunRelease, promise_together
+from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
 from chaffinch.planning.explanation import weakest_unit
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
@@ -274,11 +274,10 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
         return first.guarantee
     largest = max(promise.epsilon for promise in promises)
     if alone and all(one.plan_id in plans for one in found):
-        used = [plans[one.plan_id] for one in found]
-        total = promise_together(
-            RunRelease("", Charge.of(plan), plan.epsilon, plan.delta, plan.rounds, 1, "person")
-            for plan in used
-        )
+        exposed = _exposed_in(found, plans)
+        if are_covered(exposed):
+            return first.guarantee
+        total = promise_together(exposed)
         return replace(total, epsilon=max(total.epsilon, largest))
     return replace(
         first.guarantee,
@@ -288,3 +287,18 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
         crowd=" and ".join(dict.fromkeys(promise.crowd for promise in promises)),
         method="upper-bound",
     )
+
+
+def _exposed_in(found: Sequence[Release], plans: Mapping[str, Plan]) -> list[RunRelease]:
+    """Return what releases expose. None of them tells which round of its plan it is.
+
+    All rounds of a plan have one mechanism, so only their number counts here: as many different
+    ones as there are, and then the same ones again.
+    """
+    before: Counter[str] = Counter()
+    exposed = []
+    for one in found:
+        plan = plans[one.plan_id]
+        exposed.append(RunRelease.of(plan, before[plan.id] % plan.rounds + 1, one.unit))
+        before[plan.id] += 1
+    return exposed

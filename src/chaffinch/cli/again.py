@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import count_of, spoken_command
 from chaffinch.errors import UNTOLD, ChaffinchError, DataRepeated, InvalidInput, Plainly
-from chaffinch.ledger.charge import Charge
-from chaffinch.ledger.runs import RunRelease, Runs, promise_together
+from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
 from chaffinch.outputs.handing_out import Bill
 from chaffinch.outputs.waiting import waiting_folders
 from chaffinch.planning.explanation import useless_promise
@@ -80,7 +79,7 @@ class RunData:
         if self.again or self.paid or waiting_folders(self.folder, None, refuse_strangers=False):
             return
         before = self._releases()
-        if any(one.rounds == 1 for one in before):
+        if any(one.rounds == 1 for one in before) or not are_covered(before):
             raise self._repeated(before, None)
 
     def check(
@@ -93,8 +92,8 @@ class RunData:
 
         Nobody allows one with which all of them protect nobody, unless it is wanted anyway.
         """
-        before = self._releases()
-        if plan.rounds > 1 and self.runs.units_of(plan.id) - {unit}:
+        before, new = self._releases(), RunRelease.of(plan, round, unit)
+        if plan.rounds > 1 and self.runs.units_of(new.charge.plan_id) - {unit}:
             raise InvalidInput(
                 "unit of protection",
                 "the same in all rounds of a plan, whose promise covers all of them",
@@ -111,8 +110,7 @@ class RunData:
                 "together; name another folder if the people are others, or let a budget pay "
                 "(--ledger)",
             )
-        new = _exposed(plan, round, unit)
-        if all(new.is_covered_by(one) for one in before):
+        if are_covered((*before, new)):
             return before
         if not self.again:
             raise self._repeated(before, new)
@@ -125,7 +123,7 @@ class RunData:
         standing = self._standing()
         if not standing:
             return False
-        new = _exposed(plan, round, unit)
+        new = RunRelease.of(plan, round, unit)
         made = self.runs.of_all_names([*standing, *self.names[-1:]])
         return any(replace(one, subject="") == new for one in made)
 
@@ -157,12 +155,13 @@ class RunData:
         before: tuple[RunRelease, ...],
     ) -> Release:
         """Return the release, which says what it adds to, unless its plan covers that."""
-        new = _exposed(plan, round, release.unit)
-        if not self.again or all(new.is_covered_by(one) for one in before):
+        new = RunRelease.of(plan, round, release.unit)
+        made = (*before, new)
+        if not self.again or are_covered(made):
             return release
         # Of people nothing is known together where one release promised no more than rows.
-        unit: Unit = "row" if any(one.unit == "row" for one in (*before, new)) else "person"
-        together = Together(len(before) + 1, _together((*before, new)), unit)
+        unit: Unit = "row" if any(one.unit == "row" for one in made) else "person"
+        together = Together(len(made), _together(made), unit)
         return replace(release, together=together)
 
     def bill(
@@ -176,7 +175,7 @@ class RunData:
         unit: Unit,
     ) -> Bill:
         """Return what is written before the release is handed out, and after a ledger has paid."""
-        made = replace(_exposed(plan, tally.round, unit), subject=tally.digest)
+        made = replace(RunRelease.of(plan, tally.round, unit), subject=tally.digest)
         names = (*self.names, *self._standing(), self._batch_name(tally.name))
         if paid is None:
             return Bill(
@@ -189,15 +188,21 @@ class RunData:
                 command=spoken_command(),
                 request=request,
             )
-        return replace(paid, pay=self._noted(paid.pay, made, names))
+        # What a release says of earlier ones holds only if no other run was quicker.
+        known = before if self.again else None
+        return replace(paid, pay=self._noted(paid.pay, made, names, known))
 
     def _noted(
-        self, pay: Callable[[], object], made: RunRelease, names: tuple[str, ...]
+        self,
+        pay: Callable[[], object],
+        made: RunRelease,
+        names: tuple[str, ...],
+        known: tuple[RunRelease, ...] | None,
     ) -> Callable[[], None]:
         """Return what pays with a ledger, recorded first: a stop in between counts one too many."""
 
         def charge() -> None:
-            self.runs.add(made, names, None)
+            self.runs.add(made, names, known)
             try:
                 pay()
             except ChaffinchError as error:
@@ -230,19 +235,6 @@ def _refuse_useless(before: tuple[RunRelease, ...], new: RunRelease) -> None:
             hint="nothing was released; use a release that is there, or add --anyway to make "
             "another one still",
         )
-
-
-def _exposed(plan: Plan, round: int | None, unit: Unit) -> RunRelease:  # noqa: A002
-    """Return what a release exposes, as a round of its plan.
-
-    Public groups of one plan have different people, so they cover one another as rounds do: each
-    has numbers of its own.
-    """
-    number, shared = 1 if round is None else round, plan
-    if plan.group is not None:
-        shared = replace(plan, group=replace(plan.group, value=None))
-        number += plan.group.number * plan.rounds
-    return RunRelease("", Charge.of(shared), plan.epsilon, plan.delta, plan.rounds, number, unit)
 
 
 def _batch_in(path: Path) -> str | None:

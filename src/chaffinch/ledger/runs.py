@@ -26,11 +26,13 @@ import hmac
 import math
 import secrets
 import sqlite3
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, promised_at, total
@@ -39,6 +41,9 @@ from chaffinch.rounding import add_promises
 from chaffinch.storage.databases import RUN_RECORD
 from chaffinch.storage.files import AnyPath, state_folder
 from chaffinch.storage.records import RecordKind
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
 
 _STATEMENTS = (
     """CREATE TABLE head (
@@ -102,25 +107,57 @@ class RunRelease:
     unit: str
     """What it promised to protect: a person, or merely a row."""
 
+    @classmethod
+    def of(cls, plan: Plan, round: int | None, unit: str) -> RunRelease:  # noqa: A002
+        """Return what a release exposes, as a round of its plan.
+
+        Public groups of one plan share the charge of the plan for all of them, and the rounds of
+        each have numbers of their own: those of the group with number g follow on g times as many.
+        Where devices send the reports, nobody knows that none of them sends in several groups:
+        there each group is a plan of its own.
+        """
+        number, shared = 1 if round is None else round, plan
+        if plan.group is not None and unit != "report":
+            shared = replace(plan, group=replace(plan.group, value=None))
+            number += plan.group.number * plan.rounds
+        return cls("", Charge.of(shared), plan.epsilon, plan.delta, plan.rounds, number, unit)
+
     def is_covered_by(self, other: RunRelease) -> bool:
         """Return whether both are rounds of one plan, whose promise covers each of them once."""
         same = (self.charge, self.unit) == (other.charge, other.unit)
         return same and self.round != other.round
 
 
-def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
-    """Return what all releases cost a person together, each plan with all its rounds at least.
+def are_covered(releases: Iterable[RunRelease]) -> bool:
+    """Return whether the promise of one plan covers all releases: each round at most once.
 
-    It is told at the sum of their deltas: there is always a proof for that, because epsilons and
-    deltas of plans add up (basic composition). The composed mechanisms mostly prove less; where
-    reports may be cut, that can use up all of the delta, and then the sum of epsilons stays. It
-    is never less than what one plan promises.
+    Every two of them are compared, so that a round that was released twice is never forgotten.
     """
-    made = Counter((one.charge, one.epsilon, one.delta, one.rounds) for one in releases)
+    return all(one.is_covered_by(other) for one, other in combinations(releases, 2))
+
+
+def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
+    """Return what all releases cost one person together, whatever the order they were made in.
+
+    Every plan counts with all its rounds, released or not, and with what ``_repeats`` adds to
+    them; of all plans it is the composition. Releases of one plan that promised something to
+    rows and to people count as those of two plans.
+
+    It is told at the sum of deltas: there is always a proof for that, because epsilons and deltas
+    of promises add up (basic composition). One promise is enough for as many rounds as its plan
+    has, whichever they are, since all rounds of a plan have one mechanism. The composed
+    mechanisms mostly prove less; where reports may be cut, that can use up all of the delta, and
+    then the sum of epsilons stays. It is never less than what one plan promises.
+    """
+    made: defaultdict[tuple[Charge, float, float, int, str], Counter[int]]
+    made = defaultdict(Counter)
+    for one in releases:
+        made[one.charge, one.epsilon, one.delta, one.rounds, one.unit][one.round] += 1
     charges, epsilons, deltas = [], [], []
-    for (charge, epsilon, delta, rounds), times in made.items():
-        charges.append(Charge(charge.plan_id, charge.mechanism, max(rounds, times)))
-        promises = math.ceil(times / rounds)
+    for (charge, epsilon, delta, rounds, _), times in made.items():
+        repeats = _repeats(times, rounds)
+        charges += [replace(charge, times=some) for some in (rounds, repeats) if some]
+        promises = math.ceil((rounds + repeats) / rounds)
         epsilons += [epsilon] * promises
         deltas += [delta] * promises
     composed = promised_at(total(charges), min(1.0, add_promises(deltas)))
@@ -128,6 +165,24 @@ def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
     if not composed.epsilon <= added:
         return replace(composed, epsilon=added, method="upper-bound")
     return replace(composed, epsilon=max(composed.epsilon, *epsilons))
+
+
+def _repeats(times: Mapping[int, int], rounds: int) -> int:
+    """Return to how many rounds more than its plan has one person is exposed.
+
+    ``times`` tells how often each round was released. It counts so often, and once where it was
+    not released: the promise was made for all rounds, so each of them may still come. The sum of
+    max(1, times) over all rounds is their number and that of all repeats.
+
+    Who answers in a public group answers in no other one and cannot move, so it is the group with
+    the most repeats that counts. Which one a person is in may differ from plan to plan: taking
+    the largest number of each plan bounds what anybody is exposed to.
+    """
+    repeats: Counter[int] = Counter()
+    for number, count in times.items():
+        group = (number - 1) // rounds
+        repeats[group] += count - 1
+    return max(repeats.values())
 
 
 class Runs:
