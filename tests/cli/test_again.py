@@ -7,16 +7,20 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
+from chaffinch.ledger.runs import RunRelease, Runs
 from chaffinch.outputs.waiting import Waiting
 from chaffinch.storage.files import state_folder
 from tests.cli.conftest import USERS, Done
@@ -195,16 +199,71 @@ def test_a_refusal_tells_what_all_releases_would_promise(
     assert float(found[1]) == pytest.approx(together.guarantee.epsilon, rel=0.01)
 
 
-@pytest.mark.long
-def test_rounds_of_one_plan_are_covered_once(cli: Callable[..., Done], folder: Path) -> None:
-    plan = cf.plan(
-        cf.Survey({"member": cf.Bit()}),
-        users=USERS,
-        target=cf.Target(1, 1e-6),
-        rounds=2,
-        max_messages=1,
-    )
+@pytest.fixture
+def two_rounds(folder: Path) -> cf.Plan:
+    survey = cf.Survey({"member": cf.Bit()})
+    plan = cf.plan(survey, users=USERS, target=cf.Target(1, 1e-6), rounds=2, max_messages=1)
     plan.save(folder / "two.plan.json")
+    return plan
+
+
+def test_a_repeated_round_is_not_forgotten_by_the_next_one(
+    cli: Callable[..., Done], folder: Path, two_rounds: cf.Plan
+) -> None:
+    words = ("run", folder / "two.plan.json", "--data", folder / "people.csv", "--out")
+    assert cli(*words, folder / "first", "--round", 1).code == 0
+    for again in ("second", "third"):
+        assert cli(*words, folder / again, "--round", 1, "--again").code == 0
+    refused = cli(*words, folder / "fourth", "--round", 2)
+    assert (refused.code, (folder / "fourth").exists()) == (4, False)
+    assert "Got data with 3 releases so far." in refused.err
+    assert cli(*words, folder / "fourth", "--round", 2, "--again").code == 0
+    together = cf.load_release(folder / "fourth" / "release.json").together
+    assert together is not None
+    assert together.releases == 4
+    # Four rounds of a plan of two, at the delta of two promises.
+    four = total([Charge.of(two_rounds)] * 4)
+    assert together.guarantee.delta == 2e-6
+    assert together.guarantee.epsilon == four.epsilon(2e-6).upper > 1
+    # The third release had told the same: round 2, which was to come, is promised as well.
+    third = cf.load_release(folder / "third" / "release.json").together
+    assert third is not None
+    assert third.guarantee == together.guarantee
+
+
+def test_what_a_paid_release_says_of_earlier_ones_is_true_when_it_is_recorded(
+    cli: Callable[..., Done],
+    folder: Path,
+    words: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger, mark = folder / "ledger.db", folder / "ledger.mark"
+    made = cli("ledger", "create", ledger, "--mark", mark, "--epsilon", 3, "--delta", 1e-5)
+    assert made.code == 0
+    budget = ("--ledger", ledger, "--mark", mark)
+    assert cli(*words, folder / "one", *budget).code == 0
+    real, raced = Runs.add, RunRelease.of(cf.load_plan(folder / "members.plan.json"), 1, "row")
+
+    def add(runs: Runs, new: RunRelease, names: Sequence[str], known: Any) -> None:
+        real(runs, replace(raced, subject="0" * 64), names, None)  # another run is quicker
+        real(runs, new, names, known)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runs, "add", add)
+        done = cli(*words, folder / "two", *budget, "--again")
+    assert (done.code, "another run has made a release just now" in done.err) == (4, True)
+    assert len(Ledger.open(ledger, mark=mark).entries()) == 1, "nothing was charged"
+    assert cli(*words, folder / "two", *budget, "--again").code == 0
+    together = cf.load_release(folder / "two" / "release.json").together
+    assert together is not None
+    assert together.releases == 3
+
+
+@pytest.mark.long
+def test_rounds_of_one_plan_are_covered_once(
+    cli: Callable[..., Done], folder: Path, two_rounds: cf.Plan
+) -> None:
+    assert two_rounds.rounds == 2
     words = ("run", folder / "two.plan.json", "--data", folder / "people.csv", "--out")
     assert cli(*words, folder / "o", "--round", 1).code == 0
     assert cli(*words, folder / "o", "--round", 2).code == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
+from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.runs import Runs
 from chaffinch.outputs.waiting import Waiting
 from tests.cli.conftest import Done
@@ -93,6 +94,42 @@ def test_every_public_group_that_is_large_enough_has_a_release(
     assert cli(*words, flights / "more", "--group", "EWR").code == 4
     whole = flights / "cross.toml"
     assert cli("run", whole, *words[2:], flights / "whole").code == 4
+
+
+def test_groups_once_more_cost_a_row_two_releases_and_not_one_for_each_group(
+    cli: Callable[..., Done], flights: Path
+) -> None:
+    words = ("run", flights / "public.toml", "--data", flights / "flights.csv", "-o")
+    assert cli(*words, flights / "out").code == 0
+    done = cli(*words, flights / "out", "--again")
+    assert done.code == 0, done.err
+    plan = cf.load_plan(flights / "out" / "survey.plan.json")
+    twice = total([Charge.of(plan)] * 2).epsilon(2 * plan.delta).upper
+    for folder, releases in (("001-ewr", 3), ("002-j-f-k", 4)):
+        together = cf.load_release(flights / "out" / folder / "release.json").together
+        assert together is not None
+        assert (together.releases, together.unit) == (releases, "row")
+        promise = together.guarantee
+        assert (promise.epsilon, promise.delta) == (max(twice, plan.epsilon), 2 * plan.delta)
+    # All rows of another question to all groups add up with whichever group a row is in.
+    other = cli("run", flights / "cross.toml", *words[2:], flights / "whole", "--again", "--anyway")
+    assert other.code == 0, other.err
+    together = cf.load_release(flights / "whole" / "release.json").together
+    cross = cf.load_plan(flights / "whole" / "survey.plan.json")
+    assert together is not None
+    three = total([*[Charge.of(plan)] * 2, Charge.of(cross)])
+    assert together.guarantee.delta == 3e-4
+    assert together.guarantee.epsilon == max(three.epsilon(3e-4).upper, cross.epsilon)
+
+
+def test_public_groups_promise_in_all_rounds_to_rows_or_to_people(
+    cli: Callable[..., Done], flights: Path
+) -> None:
+    (flights / "public.toml").write_text("rounds = 2\n" + PUBLIC)
+    words = ("run", flights / "public.toml", "--data", flights / "flights.csv", "-o")
+    assert cli(*words, flights / "out", "--round", 1).code == 0
+    mixed = cli(*words, flights / "two", "--round", 2, "--rows-are-people")
+    assert (mixed.code, "another one than in an earlier round" in mixed.err) == (2, True)
 
 
 def test_one_public_group_by_itself(cli: Callable[..., Done], flights: Path) -> None:
