@@ -21,9 +21,12 @@ from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds, _differences, _Measures
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
+from chaffinch.planning.explanation import Unit
 from chaffinch.planning.plan import Part
+from chaffinch.privacy import Guarantee
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.noise import Floats, Noise, SignedNoise, TallyNoise, Truth
+from chaffinch.questions import PublicGroup
 from chaffinch.release.surveys import Answer, Together
 from tests.tiers import nightly
 
@@ -335,6 +338,44 @@ def test_releases_of_several_plans_promise_what_these_compose_to(
     mixed = [first, replace(second, plan_id=other.id, rounds=2), third]
     both = cf.trend(mixed, plans=[plan, other]).guarantee
     assert plan.epsilon < both.epsilon < 6
+
+
+def test_of_public_groups_the_one_with_the_most_releases_counts(
+    plan: cf.Plan, releases: list[cf.Release]
+) -> None:
+    """But devices may have answered in several groups, so that theirs add up."""
+    shops = replace(plan, group=PublicGroup("shop", cf.Choice(["a", "b", "c"])))
+    own = {shop: shops.of_group(shop) for shop in shops.groups}
+
+    def promised(groups: str, unit: Unit) -> Guarantee:
+        found = [
+            replace(one, plan_id=own[shop].id, unit=unit)
+            for one, shop in zip(releases, groups, strict=True)
+        ]
+        return cf.trend(found, plans=own.values()).guarantee
+
+    def composed(times: int) -> tuple[float, float]:
+        delta = times * plan.delta
+        return total([Charge.of(plan)] * times).epsilon(delta).upper, delta
+
+    assert promised("abc", "row") == plan.guarantee
+    several: list[tuple[str, Unit, int]] = [("aba", "row", 2), ("aaa", "row", 3)]
+    for groups, unit, times in [*several, ("abc", "report", 3)]:
+        found = promised(groups, unit)
+        epsilon, delta = composed(times)
+        assert found.epsilon == max(epsilon, plan.epsilon)
+        assert found.delta == pytest.approx(delta)
+
+
+def test_more_releases_than_rounds_promise_what_they_compose_to(
+    plan: cf.Plan, releases: list[cf.Release]
+) -> None:
+    """None of them says which round it is; all rounds of a plan have one mechanism."""
+    two = replace(plan, rounds=2, epsilon=3.9, shares=())
+    found = [replace(one, plan_id=two.id, rounds=2) for one in releases]
+    promise = cf.trend(found, plans=[two]).guarantee
+    assert promise.delta == 2e-4
+    assert promise.epsilon == total([Charge.of(two)] * 3).epsilon(2e-4).upper > 3.9
 
 
 def test_two_rounds_are_compared_once() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
+from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.runs import Runs
 from chaffinch.outputs.waiting import Waiting
@@ -120,6 +121,26 @@ def test_groups_once_more_cost_a_row_two_releases_and_not_one_for_each_group(
     three = total([*[Charge.of(plan)] * 2, Charge.of(cross)])
     assert together.guarantee.delta == 3e-4
     assert together.guarantee.epsilon == max(three.epsilon(3e-4).upper, cross.epsilon)
+
+
+def test_one_budget_pays_for_every_group_once(cli: Callable[..., Done], flights: Path) -> None:
+    files = ("--ledger", flights / "ledger.db", "--mark", flights / "ledger.mark")
+    budget = ("--epsilon", 2, "--delta", 1e-4)
+    assert cli("ledger", "create", files[1], *files[2:], *budget).code == 0
+    words = ("run", flights / "public.toml", "--data", flights / "flights.csv", *files, "-o")
+    assert cli(*words, flights / "out").code == 0
+    plan = cf.load_plan(flights / "out" / "survey.plan.json")
+    ledger = Ledger.open(flights / "ledger.db", mark=flights / "ledger.mark")
+    assert [one.charge.plan_id for one in ledger.entries()] == [f"{plan.id}/0", f"{plan.id}/1"]
+    assert ledger.spent().epsilon == min(2, plan.round_mechanism().epsilon(1e-4).upper)
+    # The second time is one time too many for each of them.
+    for group in ("EWR", "J F/K"):
+        done = cli(*words, flights / "more", "--group", group, "--replace")
+        assert (done.code, "nothing was charged" in done.err) == (4, True), done.err
+    # Of reports from elsewhere nobody knows that none of them comes from two groups.
+    third = plan.of_group("LGA")
+    assert ledger.would_spend(Charge.of_table(third)) == ledger.spent()
+    assert ledger.would_spend(Charge.of(third)).epsilon > ledger.spent().epsilon
 
 
 def test_public_groups_promise_in_all_rounds_to_rows_or_to_people(

@@ -75,6 +75,34 @@ def test_spent_is_the_exact_composition_in_any_order(tmp_path: Path) -> None:
     assert spent[0].epsilon >= expected.lower
 
 
+def test_of_the_public_groups_of_a_plan_the_one_with_the_most_charges_counts(
+    tmp_path: Path,
+) -> None:
+    shops, streets = "5" * 64, "7" * 64
+    charges = [
+        Charge(f"{shops}/0", BIT),
+        Charge(f"{shops}/1", BIT),
+        Charge(f"{shops}/1", BIT),
+        Charge(f"{shops}/2", BIT, 2),
+        Charge(f"{streets}/11", OTHER),
+        Charge(f"{streets}/1", OTHER),
+        # A plan that is named without its group, or like one, is another one.
+        Charge(shops, BIT),
+        Charge(f"{shops}/", BIT),
+        Charge("week 5/3", OTHER),
+        Charge("week 5/4", OTHER),
+    ]
+    expected = privacy.compose([BIT] * 4 + [OTHER] * 3).epsilon(1e-6).upper
+    for name, order in (("forth", charges), ("back", charges[::-1])):
+        ledger = made.create(tmp_path / name, cap=privacy.Target(20, 1e-6))
+        for place, charge in enumerate(order):
+            ledger.charge(charge, f"key {place}")
+        assert ledger.spent().epsilon == expected
+        assert ledger.would_spend(Charge(f"{shops}/0", BIT)).epsilon == expected
+        assert ledger.would_spend(Charge(f"{shops}/2", BIT)).epsilon > expected
+        assert made.reopen(tmp_path / name).spent().epsilon == expected
+
+
 def test_numbers_sent_bit_by_bit_are_composed_bit_by_bit(tmp_path: Path) -> None:
     number = privacy.EncodedNumbers(users=20, resolution=3, flip_probability="0.3")
     ledger = made.create(tmp_path)

@@ -82,19 +82,22 @@ def analyze(
     return release
 
 
-def charge_release(ledger: Ledger, plan: Plan, found: Tally, key: str | None = None) -> Entry:
+def charge_release(
+    ledger: Ledger, plan: Plan, found: Tally, key: str | None = None, *, of_table: bool = False
+) -> Entry:
     """Charge the release of a tally durably; only afterwards may it be handed out.
 
-    What is charged is the digest of the batch: the same content is charged once.
+    What is charged is the digest of the batch: the same content is charged once. ``of_table``
+    says that one party held all rows (``Charge.of_table``).
     """
     digest = _charged_digest(found)
-    charge = Charge.of(plan)
+    charge = Charge.of_table(plan) if of_table else Charge.of(plan)
     with ledger.charging(charge, key or digest, subject=digest, by_subject=True) as entry:
         return entry
 
 
 def release_occasion(
-    ledger: Ledger, plan: Plan, found: Tally, key: str | None = None
+    ledger: Ledger, plan: Plan, found: Tally, key: str | None = None, *, of_table: bool = False
 ) -> tuple[str, str]:
     """Return the key and the subject under which the release of a tally is charged, as of now.
 
@@ -104,7 +107,8 @@ def release_occasion(
     given, or the digest. Another process may charge the same content in the meantime;
     ``charge_release`` looks again.
     """
-    digest, charge = _charged_digest(found), Charge.of(plan)
+    digest = _charged_digest(found)
+    charge = Charge.of_table(plan) if of_table else Charge.of(plan)
     known = (one.key for one in ledger.entries() if (one.subject, one.charge) == (digest, charge))
     return next(known, key or digest), digest
 

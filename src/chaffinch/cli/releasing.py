@@ -221,15 +221,18 @@ class Releasing:
         # The parties that a plan names have no part in what one party does.
         return replace(made, one_party=one_party, trust="" if one_party else made.trust)
 
-    def bill(self, tally: Tally, plan: Plan, request: str = "") -> Bill | None:
+    def bill(
+        self, tally: Tally, plan: Plan, request: str = "", *, one_party: bool = False
+    ) -> Bill | None:
         """Return what a ledger pays for the release; ``request`` is what was asked for."""
         from chaffinch.analysis.analyze import charge_release, release_occasion
 
         account = self.account
         if account is None:
             return None
-        key, subject = release_occasion(account.ledger, plan, tally, self.key)
-        pay = partial(charge_release, account.ledger, plan, tally, self.key)
+        asked = account.ledger, plan, tally, self.key
+        key, subject = release_occasion(*asked, of_table=one_party)
+        pay = partial(charge_release, *asked, of_table=one_party)
         return account.bill(plan.id, key, subject, pay, request)
 
 

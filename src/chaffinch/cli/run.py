@@ -269,7 +269,7 @@ def _make_release(
         release = released.release(tally, plan, one_party=True)
         release = replace(release, unit=unit, rows_were_drawn=drawn)
         release = people.say_together(release, plan, how.round, before)
-    paid = released.bill(tally, plan, request)
+    paid = released.bill(tally, plan, request, one_party=True)
     return release, people.bill(tally, plan, before, request, paid, unit=unit)
 
 

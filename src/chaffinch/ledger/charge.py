@@ -7,20 +7,27 @@ be stuck with the accounting of its day, and epsilons add up to more than was lo
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+
 _MOST_TIMES = 10**6
 _LONGEST_WORD = 200
 """Keys, plan ids and subjects are at most this long."""
+
+_GROUP = re.compile("([0-9a-f]{64})/[0-9]+")
+"""The plan id of a charge for one public group: that of the plan for all of them, and a number."""
 
 _KEPT_TOTALS = 64
 """A composed total holds arrays, so only the latest are kept."""
@@ -70,6 +77,18 @@ class Charge:
         """Return what one round of a plan costs each person who takes part."""
         return cls(plan.id, plan.round_mechanism())
 
+    @classmethod
+    def of_table(cls, plan: Plan) -> Charge:
+        """Return what one round of a plan costs each row of a table that one party holds.
+
+        A row is in one public group, so the charge says which group of which plan it is for.
+        Where devices send the reports nobody knows that: there each group is charged by itself.
+        """
+        if plan.group is None:
+            return cls.of(plan)
+        shared = plan_of_all_groups(plan).id
+        return cls(f"{shared}/{plan.group.number}", plan.round_mechanism())
+
     @cached_property
     def document(self) -> str:
         """Return the mechanism's document as canonical JSON."""
@@ -102,12 +121,20 @@ def charge_from(plan_id: str, document: str, times: int) -> Charge:
     return Charge(plan_id, mechanism_from(json.loads(document)), times)
 
 
+def plan_of_all_groups(plan: Plan) -> Plan:
+    """Return the plan of which each public group has a copy; without groups the plan itself."""
+    return plan if plan.group is None else replace(plan, group=replace(plan.group, value=None))
+
+
 def total(charges: Iterable[Charge]) -> Mechanism:
     """Return everything charged as one mechanism: the same one whatever the order.
 
-    A single mechanism asked once is itself; of all else the composed losses are bounded.
+    A single mechanism asked once is itself; of all else the composed losses are bounded. Of the
+    public groups of one plan only the one with the most charges counts.
     """
-    counted = sorted(Counter(charges).items(), key=lambda pair: (pair[0].document, pair[0].times))
+    counted = sorted(
+        Counter(_of_one_group(charges)).items(), key=lambda pair: (pair[0].document, pair[0].times)
+    )
     _one_kind({charge.neighbours for charge, _ in counted} or {Mechanism.neighbours})
     if len(counted) == 1 and counted[0][0].times * counted[0][1] == 1:
         return counted[0][0].mechanism
@@ -116,6 +143,25 @@ def total(charges: Iterable[Charge]) -> Mechanism:
         for part, rounds in compose(charge.mechanism, times=charge.times).parts:
             parts[part] += rounds * count
     return Composition(tuple(parts.items()))
+
+
+def _of_one_group(charges: Iterable[Charge]) -> list[Charge]:
+    """Return what one row can be charged: of each plan with groups, the group with the most.
+
+    All groups of a plan have one mechanism. Which one a row is in may differ from plan to plan:
+    taking the largest of each plan bounds what any row is exposed to.
+    """
+    listed = list(charges)
+    groups: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for one in listed:
+        if found := _GROUP.fullmatch(one.plan_id):
+            groups[found[1], one.document][one.plan_id] += one.times
+    others = {
+        (plan_id, document)
+        for (_, document), times in groups.items()
+        for plan_id, _ in times.most_common()[1:]
+    }
+    return [one for one in listed if (one.plan_id, one.document) not in others]
 
 
 @lru_cache(maxsize=_KEPT_TOTALS)

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.errors import DataRepeated
-from chaffinch.ledger.charge import Charge, charge_from, promised_at, total
+from chaffinch.ledger.charge import Charge, charge_from, plan_of_all_groups, promised_at, total
 from chaffinch.privacy import Guarantee
 from chaffinch.rounding import add_promises
 from chaffinch.storage.databases import RUN_RECORD
@@ -116,11 +116,11 @@ class RunRelease:
         Where devices send the reports, nobody knows that none of them sends in several groups:
         there each group is a plan of its own.
         """
-        number, shared = 1 if round is None else round, plan
+        number, charge = 1 if round is None else round, Charge.of(plan)
         if plan.group is not None and unit != "report":
-            shared = replace(plan, group=replace(plan.group, value=None))
+            charge = Charge.of(plan_of_all_groups(plan))
             number += plan.group.number * plan.rounds
-        return cls("", Charge.of(shared), plan.epsilon, plan.delta, plan.rounds, number, unit)
+        return cls("", charge, plan.epsilon, plan.delta, plan.rounds, number, unit)
 
     def is_covered_by(self, other: RunRelease) -> bool:
         """Return whether both are rounds of one plan, whose promise covers each of them once."""
