@@ -217,6 +217,7 @@ def test_a_repeated_round_is_not_forgotten_by_the_next_one(
     refused = cli(*words, folder / "fourth", "--round", 2)
     assert (refused.code, (folder / "fourth").exists()) == (4, False)
     assert "Got data with 3 releases so far." in refused.err
+    assert "with this one they would promise (" in refused.err
     assert cli(*words, folder / "fourth", "--round", 2, "--again").code == 0
     together = cf.load_release(folder / "fourth" / "release.json").together
     assert together is not None

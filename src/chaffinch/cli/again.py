@@ -79,7 +79,7 @@ class RunData:
         if self.again or self.paid or waiting_folders(self.folder, None, refuse_strangers=False):
             return
         before = self._releases()
-        if any(one.rounds == 1 for one in before) or not are_covered(before):
+        if any(one.rounds == 1 for one in before):
             raise self._repeated(before, None)
 
     def check(
