@@ -359,8 +359,9 @@ def test_of_public_groups_the_one_with_the_most_releases_counts(
         return total([Charge.of(plan)] * times).epsilon(delta).upper, delta
 
     assert promised("abc", "row") == plan.guarantee
-    several: list[tuple[str, Unit, int]] = [("aba", "row", 2), ("aaa", "row", 3)]
-    for groups, unit, times in [*several, ("abc", "report", 3)]:
+    several: list[tuple[str, Unit, int]]
+    several = [("aba", "row", 2), ("aaa", "row", 3), ("abc", "report", 3)]
+    for groups, unit, times in several:
         found = promised(groups, unit)
         epsilon, delta = composed(times)
         assert found.epsilon == max(epsilon, plan.epsilon)

@@ -150,7 +150,9 @@ ONE, TWO = Run(0, 1, ""), Run(0, 2, "")
 @example([(ONE, False), (ONE, True), (ONE, True), (TWO, False)])
 @example([(ONE, False), (ONE, True), (ONE, True), (TWO, True)])
 @example([(TWO, False), (ONE, False), (TWO, True), (TWO, True)])
+@example([(ONE, True), (ONE, True), (TWO, True), (TWO, True)])
 @example([(Run(2, 1, "a"), True), (Run(2, 1, "a"), True), (Run(2, 2, "b"), False)])
+@example([(Run(2, round_, "b"), True) for round_ in (1, 2, 2, 1)])
 @example([(Run(2, 1, "a"), True), (Run(3, 1, "b"), True), (Run(3, 1, "c"), True)])
 def test_no_statement_is_below_what_all_releases_cost(sequence: list[tuple[Run, bool]]) -> None:
     made: list[Run] = []
@@ -222,4 +224,6 @@ def test_of_public_groups_the_one_with_the_most_counts() -> None:
     assert stated(more) == of(4, 2)
     streets = [Run(3, 1, street) for street in "aabc"]
     assert stated([*more, *streets]) == of(6, 4)
-    assert stated([*shops, Run(2, 1, "a", "person")]) == of(4, 2)
+    rows_and_people = [*shops[:-1], Run(2, 2, "c", "person")]
+    assert not are_covered(one.exposed for one in rows_and_people)
+    assert stated(rows_and_people) == of(4, 2)

@@ -84,15 +84,15 @@ def test_of_the_public_groups_of_a_plan_the_one_with_the_most_charges_counts(
         Charge(f"{shops}/1", BIT),
         Charge(f"{shops}/1", BIT),
         Charge(f"{shops}/2", BIT, 2),
-        Charge(f"{streets}/11", OTHER),
-        Charge(f"{streets}/1", OTHER),
+        Charge(f"{streets}/11", BIT),
+        Charge(f"{streets}/1", BIT),
         # A plan that is named without its group, or like one, is another one.
         Charge(shops, BIT),
         Charge(f"{shops}/", BIT),
         Charge("week 5/3", OTHER),
         Charge("week 5/4", OTHER),
     ]
-    expected = privacy.compose([BIT] * 4 + [OTHER] * 3).epsilon(1e-6).upper
+    expected = privacy.compose([BIT] * 5 + [OTHER] * 2).epsilon(1e-6).upper
     for name, order in (("forth", charges), ("back", charges[::-1])):
         ledger = made.create(tmp_path / name, cap=privacy.Target(20, 1e-6))
         for place, charge in enumerate(order):
