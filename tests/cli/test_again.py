@@ -261,6 +261,23 @@ def test_what_a_paid_release_says_of_earlier_ones_is_true_when_it_is_recorded(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("order", [(1, 1, 1, 2), (2, 1, 1, 1), (1, 2, 1, 1)])
+def test_a_budget_pays_for_as_many_rounds_as_a_plan_has_whichever_they_are(
+    cli: Callable[..., Done], folder: Path, two_rounds: cf.Plan, order: tuple[int, ...]
+) -> None:
+    ledger, mark = folder / "ledger.db", folder / "ledger.mark"
+    files = (ledger, "--mark", mark)
+    assert cli("ledger", "create", *files, "--epsilon", 1, "--delta", 1e-6).code == 0
+    words = ("run", folder / "two.plan.json", "--data", folder / "people.csv", "--ledger", *files)
+    codes = [
+        cli(*words, "--out", folder / str(place), "--round", number).code
+        for place, number in enumerate(order)
+    ]
+    assert codes == [0, 0, 4, 4]
+    assert Ledger.open(ledger, mark=mark).spent().epsilon <= two_rounds.epsilon
+
+
+@pytest.mark.long
 def test_rounds_of_one_plan_are_covered_once(
     cli: Callable[..., Done], folder: Path, two_rounds: cf.Plan
 ) -> None:
@@ -293,6 +310,11 @@ def test_a_release_that_nobody_remembers_is_not_added_to(
     (state_folder() / "releases.record").unlink()
     done = cli(*words, folder / "one", "--again")
     assert (done.code, "does not know" in done.err) == (4, True)
+    files = (folder / "ledger.db", "--mark", folder / "ledger.mark")
+    assert cli("ledger", "create", *files, "--epsilon", 1, "--delta", 1e-5).code == 0
+    paid = (*words, folder / "one", "--ledger", *files)
+    done = cli(*paid, "--again")
+    assert (done.code, "does not know" in done.err) == (4, True), "nor can it be added to for money"
     assert cli(*words, folder / "two").code == 0, "what was removed is forgotten"
 
 

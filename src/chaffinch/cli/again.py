@@ -100,7 +100,7 @@ class RunData:
                 Plainly("another one than in an earlier round"),
                 hint="say --person or --rows-are-people as before, or plan anew",
             )
-        if self.paid:
+        if self.paid and not self.again:
             return before
         standing = self._standing()
         if standing and not self.runs.of_same_data(standing):
@@ -108,13 +108,13 @@ class RunData:
                 "a folder with a release that the record of runs does not know",
                 hint="nothing was released, because nobody knows what both would promise "
                 "together; name another folder if the people are others, or let a budget pay "
-                "(--ledger)",
+                "(--ledger, without --again)",
             )
         if are_covered((*before, new)):
             return before
         if not self.again:
             raise self._repeated(before, new)
-        if not self.anyway:
+        if not self.anyway and not self.paid:
             _refuse_useless(before, new)
         return before
 
