@@ -24,6 +24,9 @@ standard library are used, so nothing is rounded that is not rounded on purpose,
 * Signed decoys: the difference D of two geometric numbers of messages is independent of the
   smaller one [chaffinch, docs/concepts/signed-decoys.md], so the view of one changed answer is a
   sum over D of hockey-sticks of one law W against W moved by a few places.
+* Where each of the others is honest with a chance h alone, R people have the promised number of
+  honest ones but for the chance that Bin(R - 1, h) is below it less one. Who is honest does not
+  depend on the answers, so delta grows by no more than that chance in each round.
 * What holds for two laws that are below a convex profile holds, over several rounds, for the
   pair of laws that has just this profile [Zhu, Dong, Wang 2022, theorem 10].
 """
@@ -600,17 +603,60 @@ def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction
     return Fraction(UNIT - sum(masses), UNIT) + Fraction(2 * entries + 1, 1 << 128)
 
 
+def power_above(ratio: Fraction, exponent: int) -> tuple[int, int]:
+    """Return m and e such that m·2^e is above ratio^exponent: squares, rounded up."""
+
+    def short(number: int, power: int) -> tuple[int, int]:
+        spare = max(number.bit_length() - 2 * FINE, 0)
+        return -(-number >> spare), power + spare
+
+    found, power = 1, 0
+    square, twice = short(-(-(ratio.numerator << 4 * FINE) // ratio.denominator), -4 * FINE)
+    while exponent:
+        if exponent & 1:
+            found, power = short(found * square, power + twice)
+        square, twice = short(square * square, 2 * twice)
+        exponent >>= 1
+    return found, power
+
+
+def short_crowd(users: int, reports: int, share: Fraction) -> Fraction:
+    """Return an upper end of the chance that fewer than ``users`` of ``reports`` are honest.
+
+    Chernoff: P[Bin(m, h) <= s] is at most (h·m/s)^s·((1 - h)·m/(m - s))^(m - s) for s < h·m, where
+    m and s are those without the one who is protected. A hop that splits a pool may try that
+    again with half as many parts, which are twice as large: then the square of it is added, and so
+    on. The sum is at most x/(1 - x).
+    """
+    if users == 1:
+        return Fraction(0)
+    others, few = reports - 1, users - 2
+    if share * others <= few:
+        return Fraction(1)
+    hits, by = power_above(share * others / few, few) if few else (1, 0)
+    rest, more = power_above((1 - share) * others / (others - few), others - few)
+    # A smaller chance is called that.
+    found, power = hits * rest, max(by + more, -(1 << 13))
+    once = found * Fraction(2) ** power
+    return once / (1 - once) if 2 * once < 1 else Fraction(1)
+
+
 def reached_delta(
     parts: Counted,
-    cut: Fraction,
+    chances: tuple[Fraction, Fraction],
     grid: tuple[Fraction, int] | None,
     epsilon: Fraction,
     delta: Fraction,
 ) -> Fraction:
-    """Return the upper end of delta at epsilon; refuse where nothing can be said."""
+    """Return the upper end of delta at epsilon; refuse where nothing can be said.
+
+    ``chances`` are those of messages that are cut, and of too few honest people.
+    """
+    cut, short = chances
     goal, rounds = exponential(epsilon), sum(times for _, times in parts)
     if local_growth(parts, goal) is not None:
-        # Whatever a sender cuts off an own report is a sender's doing, too.
+        # Whatever a sender cuts off an own report is a sender's doing, too; and whoever lies has
+        # no part in it.
         return Fraction(0)
     precision = Precision(delta / rounds)
     if grid is not None:
@@ -627,7 +673,7 @@ def reached_delta(
             reached = mechanism.twice(goal, precision)
         else:
             raise Refused("several rounds need a grid of losses")
-    return Fraction(reached, precision.one) + cut * (1 + Fraction(goal, UNIT))
+    return Fraction(reached, precision.one) + cut * (1 + Fraction(goal, UNIT)) + short
 
 
 # ---------------------------------------------------------------- the document
@@ -671,6 +717,11 @@ def take(document: Any, where: str, *names: str) -> list[Any]:
     """Return the fields of a table that has these and no others."""
     need(isinstance(document, dict) and set(document) == set(names), f"{where} has other fields")
     return [document[name] for name in names]
+
+
+def if_any(document: Any, *names: str) -> tuple[str, ...]:
+    """Return the names of fields that a table has or has not, all of them if it has the last."""
+    return names if isinstance(document, dict) and names[-1] in document else ()
 
 
 def whole(value: Any, name: str, least: int, most: int) -> int:
@@ -847,7 +898,9 @@ def check(document: Any) -> str:
     _, _, plan, claim, parts, grid = take(document, "the certificate", *names)
     matching(plan, "id of the plan", "[0-9a-f]{64}")
     names = ("epsilon", "delta", "neighbours", "view", "crowd", "rounds")
-    epsilon, delta, neighbours, view, users, rounds = take(claim, "the claim", *names)
+    liars = if_any(claim, "reports", "honest")
+    claimed = take(claim, "the claim", *names, *liars)
+    (epsilon, delta, neighbours, view, users, rounds), among = claimed[:6], claimed[6:]
     promise = real(epsilon, "epsilon"), real(delta, "delta")
     need(promise[0] <= 700 and promise[1] <= 1, "epsilon or delta is too large")
     need(promise[1] >= LEAST_DELTA, "delta is too small: it takes too long to check")
@@ -860,12 +913,23 @@ def check(document: Any) -> str:
     found = [Part(part, users, smallest) for part in parts]
     counted = [one for part in found for one in part.counted(rounds)]
     cut = sum((part.cut for part in found), Fraction(0)) * rounds
-    reached = reached_delta(counted, cut, read_grid(grid), *promise)
+    short = short_crowd(users, *honest_of(*among)) * rounds if among else Fraction(0)
+    reached = reached_delta(counted, (cut, short), read_grid(grid), *promise)
     need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
+    words = f" of {among[0]}, each honest with a chance of {among[1]['share']}" if among else ""
     return (
         f"({epsilon}, {delta})-differentially private ({neighbours}; view: {view}; "
-        f"crowd: {users}; rounds: {rounds}): delta is at most {text_of(reached)}"
+        f"crowd: {users}{words}; rounds: {rounds}): delta is at most {text_of(reached)}"
     )
+
+
+def honest_of(reports: Any, honest: Any) -> tuple[int, Fraction]:
+    """Return how many people send reports, and the chance of each of the others to be honest."""
+    share, reading = take(honest, "the honest share", "share", "reading")
+    need(reading == "independent", "the honest share is meant in a way that is not known here")
+    part = exact(share, "honest share")
+    need(Fraction(1, 1000) <= part < 1, "the honest share is not at least 0.001 and below 1")
+    return whole(reports, "number of reports", 1, 10**12), part
 
 
 def read_grid(document: Any) -> tuple[Fraction, int] | None:
@@ -912,18 +976,28 @@ def check_plan(plan: Any, certificate: Any) -> str:
 def check_promise(plan: Any, certificate: Any) -> None:
     """Refuse a plan that promises something else, or counts on people that it does not have."""
     claim, parts = certificate["claim"], certificate["parts"]
-    crowd = take(plan["crowd"], "the plan's crowd", "users", "reports", "counted_on", "rounds")
-    users, reports, counted, rounds = (whole(size, "size", 1, 10**12) for size in crowd)
+    sizes = ("users", "reports", "counted_on", "rounds")
+    liars = if_any(plan["crowd"], "honest")
+    crowd = take(plan["crowd"], "the plan's crowd", *sizes, *liars)
+    users, reports, counted, rounds = (whole(size, "size", 1, 10**12) for size in crowd[:4])
     need(counted <= users <= reports, "the plan counts on more people than it has")
     texts = ("epsilon", "delta", "neighbours", "view")
     words = ("crowd", "local_epsilon", "method")
     promise = take(plan["guarantee"], "the plan's guarantee", *texts, *words)
     stated = {**dict(zip(texts, promise, strict=False)), "crowd": counted, "rounds": rounds}
+    stated |= {"reports": reports, "honest": crowd[4]} if liars else {}
     need(same(stated, claim), "the plan promises something else")
     people, local, method = promise[4:]
     apart = any(part["protocol"] == "signed-decoys" for part in parts)
     hop = " and a first hop that does not work with the analyzer" if apart else ""
-    own = "nobody but oneself" if counted == 1 else f"{counted} honest users{hop}"
+    among = ""
+    if liars:
+        share = crowd[4]["share"]
+        among = (
+            f" (of {reports} people, each honest with a chance of {share}, independently of one "
+            "another and of the answers)"
+        )
+    own = "nobody but oneself" if counted == 1 else f"{counted} honest users{among}{hop}"
     need(people == own, "the plan counts on another crowd in its words")
     need(method in ("exact", "upper-bound"), "the plan's method is not known here")
     if local != "infinite":

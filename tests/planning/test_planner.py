@@ -104,7 +104,7 @@ def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:
 
 
 def test_the_release_waits_for_the_dishonest_too(choice_plan: Plan) -> None:
-    assert (choice_plan.users, choice_plan.crowd, choice_plan.reports) == (2_000, 2_000, 2_500)
+    assert (choice_plan.users, choice_plan.crowd, choice_plan.reports) == (2_000, 2_000, 2_670)
 
 
 def test_fewer_honest_users_leave_less(choice_plan: Plan) -> None:
@@ -371,7 +371,7 @@ def test_explanations_name_what_matters(choice_plan: Plan) -> None:
         "replace-one",
         "of 100 people",
         "90% honest",
-        "2,500 reports",
+        "2,670 reports",
         "collude",
         "local",
     ):

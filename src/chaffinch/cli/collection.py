@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -375,9 +374,8 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
         return PlannedCollection(
             asked, found.reports, survey.columns, survey.table, rows, found.group, found
         )
-    reports = math.ceil(survey.users * survey.contributions / Fraction(survey.honest))
     apart, group = asked_apart(survey.survey.questions), survey.survey.group
-    return _Unplanned(apart, reports, survey.columns, survey.table, rows, group, survey)
+    return _Unplanned(apart, survey.reports, survey.columns, survey.table, rows, group, survey)
 
 
 def _asked_of(plan: Plan) -> dict[str, Question]:
@@ -403,11 +401,14 @@ def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
 
 def _answers(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
+    from chaffinch.planning.honest_share import honest_share
+
     target = survey.target
     return (
         survey.survey.is_planned_as(plan.questions)
         and _public(plan.group) == _public(survey.survey.group)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)
         and plan.contributions == survey.contributions
+        and plan.honest == honest_share(survey.honest)
         and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))
     )

@@ -69,7 +69,8 @@ class _Asked:
     influence: float | None = None
     """The most that one dishonest report may move a count, in people."""
     honest: str = "100%"
-    """The share of all reports that are expected to be honest."""
+    """The chance of each person but the one protected to be honest; below 100% more reports are
+    waited for, so that fewer than the honest users are nearly never among them."""
     title: Annotated[str, Parameter(show_default=False)] = ""
     """A title for people to read."""
 
@@ -318,6 +319,7 @@ def _chosen(plan: Plan) -> Candidate:
         rounds=plan.rounds,
         max_messages=max(plan.slots, 1),
         contributions=plan.contributions,
+        honest=plan.honest,
     )
     promise = (plan.epsilon, plan.delta)
     return candidate("local" if plan.crowd == 1 else name, plan.parts, plan.crowd, promise, task)

@@ -12,7 +12,8 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
 from chaffinch.planning.expansion import Asked
 from chaffinch.planning.explanation import MOST_LOCAL, useless_error, useless_promise
-from chaffinch.planning.plan import Part, total_of
+from chaffinch.planning.honest_share import HonestShare
+from chaffinch.planning.plan import Part, shortfall_of, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.protocols import Variant, local_variant, protocol_variants
@@ -55,6 +56,8 @@ class Task:
     """The most that one dishonest report may move a count, in people."""
     most_local: float = MOST_LOCAL
     """Without a wish: a report that leaves no more than this is worth some error."""
+    honest: HonestShare | None = None
+    """How likely each of the others is to be honest; None where all of them are."""
 
     def variants(
         self, question: Question, most_messages: int, *, clear: bool = True
@@ -95,7 +98,8 @@ class Task:
     def total(self, parts: Sequence[Part], crowd: int | None = None) -> Mechanism:
         """Return what one person is exposed to in total, in a crowd of so many or of all."""
         people = self.users if crowd is None else crowd
-        return total_of(parts, people, self.rounds, self.contributions)
+        short = shortfall_of(self.honest, self.users, self.reports, self.contributions)
+        return total_of(parts, people, self.rounds, self.contributions, short)
 
 
 @dataclass(frozen=True)

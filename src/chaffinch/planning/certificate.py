@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.outputs.protected import refuse_to_overwrite
-from chaffinch.planning.documents import guarantee_document
+from chaffinch.planning.documents import guarantee_document, honest_document
 from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.documents import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost
@@ -68,7 +68,7 @@ def certify(plan: Plan) -> Certificate:
     cost = cutting_cost(cut * plan.rounds, plan.epsilon)
     if plan.epsilon >= plan.guarantee.local_epsilon:
         cost = 0.0  # what a sender cuts off an own report takes nothing from the local guarantee
-    spared = plan.delta * (1 - _ROOM) - cost
+    spared = plan.delta * (1 - _ROOM) - cost - float(plan.shortfall) * plan.rounds * (1 + _ROOM)
     if not spared > 0:
         raise GuaranteeNotProven("delta of cut messages", upper=cost, most=plan.delta)
     units = [_units(mechanism) for mechanism in mechanisms]
@@ -128,7 +128,8 @@ def _body(plan: Plan, cover: Cover, units: list[int]) -> dict[str, Any]:
             "view": promise["view"],
             "crowd": plan.crowd,
             "rounds": plan.rounds,
-        },
+        }
+        | _honest(plan),
         "parts": [
             # Of several units, which are the digits of a number, none has crowds to cover.
             {**_part(part), "runs": [list(run) for _ in range(count) for run in next(runs)]}
@@ -136,6 +137,13 @@ def _body(plan: Plan, cover: Cover, units: list[int]) -> dict[str, Any]:
         ],
         "grid": grid,
     }
+
+
+def _honest(plan: Plan) -> dict[str, Any]:
+    """Return of how many people the crowd is, where some of them may lie."""
+    if plan.honest is None:
+        return {}
+    return {"reports": plan.reports, "honest": honest_document(plan.honest)}
 
 
 def _part(part: Part) -> dict[str, Any]:

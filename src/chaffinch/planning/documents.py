@@ -6,10 +6,12 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field
 
+from chaffinch.planning.honest_share import HonestShare
 from chaffinch.planning.parties import PartiesModel
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import PROTOCOLS
@@ -26,7 +28,7 @@ from chaffinch.questions import (
     PublicGroup,
     Question,
 )
-from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
+from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, exact_text, real_text
 
 _End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
@@ -145,14 +147,34 @@ class PartModel(Strict):
     answers_to: str | None = None
 
 
+class HonestModel(Strict):
+    """How likely each of the others in a batch is to be honest, and how that is meant.
+
+    ``independent``: each of them with this chance, independently of one another, of the answers,
+    and of who is in a batch together. Liars are people, not reports.
+    """
+
+    share: Exact
+    reading: Literal["independent"]
+
+    def build(self) -> HonestShare:
+        """Return the share."""
+        return HonestShare(Fraction(self.share), self.reading)
+
+
 class CrowdModel(Strict):
-    """Who takes part, and whom the guarantee counts on."""
+    """Who takes part, and whom the guarantee counts on.
+
+    With ``honest`` the chance that too few of the people behind the reports are honest is part
+    of delta. Without it, whatever the number of reports, ``counted_on`` people are honest.
+    """
 
     users: int
     reports: int
     counted_on: int
     rounds: int
     contributions: Annotated[int, Field(ge=2)] | None = None
+    honest: HonestModel | None = None
 
 
 class GuaranteeModel(Strict):
@@ -218,6 +240,11 @@ def group_document(group: PublicGroup) -> dict[str, Any]:
     """Return a public group as it stands in a plan file."""
     chosen = {} if group.value is None else {"value": group.value}
     return {"name": group.name, "question": question_document(group.question)} | chosen
+
+
+def honest_document(honest: HonestShare) -> dict[str, Any]:
+    """Return a share of honest people as it stands in a plan file."""
+    return {"share": exact_text(honest.share), "reading": honest.reading}
 
 
 def guarantee_document(promise: Guarantee) -> dict[str, str]:

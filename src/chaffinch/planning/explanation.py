@@ -180,8 +180,22 @@ def _trust(plan: Plan) -> str:
         f"with the analyzer; if they work together, {alone}.{named} "
         f"If fewer of these {plan.crowd:,} are honest, as stated in the plan and checked by "
         f"`plan --check`: {left}. Nothing is released before {plan.reports:,} reports are "
-        f"there. One dishonest report can move {'a count' if counts else 'the sum'} "
+        f"there.{_liars(plan)} One dishonest report can move {'a count' if counts else 'the sum'} "
         f"by at most {rounded_up(most):g} {'people' if counts else 'ranges'}."
+    )
+
+
+def _liars(plan: Plan) -> str:
+    """Return what is taken to be true of liars, and what it costs."""
+    if plan.honest is None:
+        return ""
+    return (
+        f" Of {plan.people:,} people each but the one protected is taken to lie with a chance of "
+        f"{float(1 - plan.honest.share):.4g}: liars are people, not reports, and lie independently "
+        f"of one another, of the answers and of who shares their batch. That fewer than "
+        f"{plan.crowd:,} of a batch are honest, the one protected among them, has a chance of at "
+        f"most {promised(float(plan.shortfall), 3)}{' in each round' * (plan.rounds > 1)}, which "
+        "is part of the promise."
     )
 
 

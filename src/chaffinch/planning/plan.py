@@ -19,10 +19,12 @@ from chaffinch.planning.documents import (
     PlanModel,
     group_document,
     guarantee_document,
+    honest_document,
     question_document,
 )
 from chaffinch.planning.expansion import counts_gaps, expanded
 from chaffinch.planning.explanation import explain, useless_error, useless_promise
+from chaffinch.planning.honest_share import HonestShare
 from chaffinch.planning.parties import Parties
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.privacy.groups import MOST_RECORDS
@@ -142,6 +144,9 @@ class Plan:
     shares: tuple[tuple[Fraction, float], ...] = ()
     """For each share of honest users the epsilon that still holds with the same delta."""
     contributions: int = 1
+    honest: HonestShare | None = None
+    """How likely each of the others is to be honest; None where so many reports are counted on,
+    and for plans that were made before this was said."""
     group: PublicGroup | None = None
     """The question whose answers are public: this is a plan for any of its groups, or for one."""
     parties: Parties | None = None
@@ -253,11 +258,16 @@ class Plan:
     def mechanism(self, share: Fraction = Fraction(1)) -> privacy.Mechanism:
         """Return what one person is exposed to in total, among a share of the crowd."""
         crowd = max(1, math.floor(self.crowd * share))
-        return total_of(self.parts, crowd, self.rounds, self.contributions)
+        return total_of(self.parts, crowd, self.rounds, self.contributions, self.shortfall)
 
     def round_mechanism(self) -> privacy.Mechanism:
         """Return what one round alone exposes: the charge of one release."""
-        return total_of(self.parts, self.crowd, 1, self.contributions)
+        return total_of(self.parts, self.crowd, 1, self.contributions, self.shortfall)
+
+    @cached_property
+    def shortfall(self) -> Fraction:
+        """Return the chance that a round has fewer honest people than the guarantee counts on."""
+        return shortfall_of(self.honest, self.crowd, self.reports, self.contributions)
 
     @property
     def honest_reports(self) -> int:
@@ -285,11 +295,26 @@ class Plan:
             return "nobody but oneself"
         hop = " and a first hop that does not work with the analyzer" if self.sizes_tell else ""
         alike = "" if self.group is None else f" with the same {self.group.name}"
-        return f"{self.crowd} honest users{self._each}{alike}{hop}"
+        return f"{self.crowd} honest users{self._each}{alike}{self._among}{hop}"
 
     @property
     def _each(self) -> str:
         return f" with {self.contributions} reports each" if self.contributions > 1 else ""
+
+    @property
+    def _among(self) -> str:
+        if self.honest is None:
+            return ""
+        share = exact_text(self.honest.share)
+        return (
+            f" (of {self.people} people, each honest with a chance of {share}, independently of "
+            "one another and of the answers)"
+        )
+
+    @property
+    def people(self) -> int:
+        """Return how many people send the reports that a release waits for, at least."""
+        return -(-self.reports // self.contributions)
 
     @property
     def sizes_tell(self) -> bool:
@@ -481,19 +506,43 @@ def require_plan(plan: object) -> Plan:
     return plan
 
 
+def shortfall_of(
+    honest: HonestShare | None, crowd: int, reports: int, contributions: int
+) -> Fraction:
+    """Return the chance that so many reports are those of fewer honest people than a crowd."""
+    if honest is None:
+        return Fraction(0)
+    return honest.shortfall(users=crowd, reports=reports, contributions=contributions)
+
+
 def total_of(
-    parts: Sequence[Part], crowd: int, rounds: int, contributions: int = 1
+    parts: Sequence[Part],
+    crowd: int,
+    rounds: int,
+    contributions: int = 1,
+    shortfall: Fraction = Fraction(0),
 ) -> privacy.Mechanism:
     """Return all parts in all rounds together, of people who send so many reports each.
 
     Alone, a person's reports are seen one by one and compose. In a crowd they are one batch,
-    where all of them may change at once.
+    where all of them may change at once; in each round it may be too small with a chance of
+    ``shortfall``, for all questions together.
     """
     if crowd == 1:
         rounds, contributions = rounds * contributions, 1
     mechanisms = [part.mechanism(crowd * contributions) for part in parts]
+    short, distance = (shortfall * rounds if crowd > 1 else Fraction(0)), Fraction(0)
+    if short:
+        # One cutting and one shortfall of the whole: then its rounds are seen one by one.
+        cut = [one for one in mechanisms if isinstance(one, privacy.Shortened)]
+        distance = rounds * sum((one.distance for one in cut), Fraction(0))
+        mechanisms = [
+            one.inner if isinstance(one, privacy.Shortened) else one for one in mechanisms
+        ]
     alone = len(mechanisms) == 1 and rounds == 1
     whole = mechanisms[0] if alone else privacy.compose(mechanisms, times=rounds)
+    if short:
+        whole = privacy.Shortened(whole, min(distance, Fraction(1)), min(short, Fraction(1)))
     return whole if contributions == 1 else privacy.Grouped(whole, contributions)
 
 
@@ -526,7 +575,8 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
             "counted_on": plan.crowd,
             "rounds": plan.rounds,
         }
-        | ({"contributions": plan.contributions} if plan.contributions > 1 else {}),
+        | ({"contributions": plan.contributions} if plan.contributions > 1 else {})
+        | ({} if plan.honest is None else {"honest": honest_document(plan.honest)}),
         "questions": [
             {
                 "name": part.name,
@@ -567,6 +617,7 @@ def _built_plan(model: PlanModel) -> Plan:
         delta=float(model.guarantee.delta),
         shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
         contributions=model.crowd.contributions or 1,
+        honest=None if model.crowd.honest is None else model.crowd.honest.build(),
         group=None if model.public_group is None else model.public_group.build(),
         parties=None if model.parties is None else model.parties.build(),
     )

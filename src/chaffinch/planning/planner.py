@@ -23,6 +23,7 @@ from chaffinch.planning.candidates import (
 )
 from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
+from chaffinch.planning.honest_share import honest_share, needed_reports
 from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.plan import Plan, refuse_silence
 from chaffinch.privacy import Target
@@ -82,12 +83,13 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
 ) -> Plan:
     """Return the plan that fits best: give ``target`` to get its error, or ``error`` for privacy.
 
-    ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1
-    the release waits for ``users / honest`` reports. The target covers everything one person
-    sends: all questions of a survey, in all ``rounds``. Where people have several records, each
-    sends ``contributions`` reports into one batch, and all of them may change at once. An
-    ``error`` so loose that it allows an epsilon below 0.1 gets a plan near 0.1, which is more
-    exact than asked for.
+    ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1 each
+    of the others may lie with the chance that is left, independently: the release then waits for
+    so many reports that the chance of fewer honest people among them, which is charged, is at
+    most a thousandth of delta. The target covers everything one person sends: all questions of a
+    survey, in all ``rounds``. Where people have several records, each sends ``contributions``
+    reports into one batch, and all of them may change at once. An ``error`` so loose that it
+    allows an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
     that send answers in clear are then no candidates. With ``math.inf`` nothing need be left.
     Without the wish up to twice the error is accepted for reports that then leave at most 4.
@@ -103,7 +105,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')
     """
-    asked = _task(question, users, rounds, max_messages, honest, contributions)
+    charged = charged_delta(users, target, delta)
+    asked = _task(question, users, rounds, max_messages, honest, contributions, charged)
     task = replace(
         asked,
         local_epsilon=None if local_epsilon is None else _wish("local epsilon", local_epsilon),
@@ -159,6 +162,13 @@ def default_delta(users: int) -> float:
     return min(1e-8, 1.0 / (100 * users))
 
 
+def charged_delta(users: int, target: Target | None, delta: float | None) -> float:
+    """Return the delta of which a part may go to batches with too few honest people."""
+    if isinstance(target, Target):
+        return target.delta
+    return default_delta(users) if delta is None else checks.delta(delta)
+
+
 def _task(  # noqa: PLR0917 - what is asked for, one by one
     question: Question | Survey,
     users: int,
@@ -166,6 +176,7 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     max_messages: int,
     honest: float,
     contributions: int,
+    delta: float | None = None,
 ) -> Task:
     """Return what is to be planned, with every wish checked."""
     if isinstance(question, Survey):
@@ -175,14 +186,18 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     else:
         raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
     crowd = checks.people("number of users", users)
-    share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
+    share = honest_share(honest)
     each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
     refuse_silence({one.name: one.question for one in questions}, each)
+    times = checks.whole("number of rounds", rounds, least=1, most=10**6)
+    charged = charged_delta(crowd, None, delta)
+    reports = needed_reports(crowd, share, contributions=each, rounds=times, delta=charged)
     return Task(
         questions=questions,
         users=crowd,
-        reports=checks.whole("number of reports", math.ceil(crowd * each / share), least=1),
-        rounds=checks.whole("number of rounds", rounds, least=1, most=10**6),
+        reports=checks.whole("number of reports", reports, least=1),
+        rounds=times,
+        honest=share,
         max_messages=checks.whole("number of messages", max_messages, least=1, most=10**6),
         contributions=each,
     )
@@ -259,6 +274,7 @@ def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> 
         shares=shares,
         alternatives=tuple(one for one in found if one is not chosen),
         contributions=task.contributions,
+        honest=task.honest,
     )
 
 
@@ -358,7 +374,13 @@ def _with_more_users(task: Task, target: Target | None, error: Error | None) -> 
     most = checks.LARGEST_CROWD // 10 if target is not None else 64 * task.users
     while users < most:
         users *= 4
-        reports = math.ceil(Fraction(task.reports, task.users) * users)
+        reports = needed_reports(
+            users,
+            task.honest,
+            contributions=task.contributions,
+            rounds=task.rounds,
+            delta=charged_delta(users, target, None),
+        )
         if _works(replace(task, users=users, reports=reports), target, error):
             return f"{users:,} users"
     return ""

@@ -18,8 +18,9 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from chaffinch.date_bins import DATE_BINS
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
+from chaffinch.planning.honest_share import honest_share, needed_reports
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
+from chaffinch.planning.planner import MOST_MESSAGES, Error, charged_delta, default_delta, plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
@@ -55,7 +56,8 @@ delta = 1e-8
 # contributions = 1     # how many rows of each person count; they are drawn at random
 # rows_are_people = true  # every row is another person; without this and `person`, only single
                         # rows are promised to be protected
-# honest = 1.0          # the share of all reports that you expect to be honest
+# honest = 1.0          # with 0.9 one person in ten may lie, by themselves: more reports are
+                        # then waited for, of which nearly surely so many users are honest
 # max_messages = 64     # how many messages of one report may be sealed, on average
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
                         # nothing need be left
@@ -192,6 +194,17 @@ class SurveyFile:
     """The column that answers a question, where it has another name."""
     table: Settings = field(default_factory=Settings)
     """How the table of answers is written."""
+
+    @property
+    def reports(self) -> int:
+        """Return for how many reports a release waits."""
+        return needed_reports(
+            self.users,
+            honest_share(self.honest),
+            contributions=self.contributions,
+            rounds=self.rounds,
+            delta=charged_delta(self.users, self.target, self.delta),
+        )
 
     @property
     def digest(self) -> str:

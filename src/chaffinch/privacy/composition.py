@@ -156,7 +156,7 @@ class Composition(Mechanism):
     @property
     def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
         """Return all rounds one by one, so that a composition of compositions is one of them."""
-        return ((self, 1),) if self._distance else self._rounds
+        return ((self, 1),) if self._distance or self._shortfall else self._rounds
 
     @property
     def local_epsilon(self) -> float:
@@ -198,7 +198,7 @@ class Composition(Mechanism):
             (_between(nodes, upper, min(each, 1.0) * float(nodes[-1])), count)
             for (nodes, upper), count in rounds
         )
-        return min(up(_joined(ends) * (1 + 1e-9) + cutting_cost(self._distance, epsilon)), 1.0)
+        return min(up(_joined(ends) * (1 + 1e-9) + self._cost(epsilon)), 1.0)
 
     @cached_property
     def _profiles(self) -> list[_Profile]:
@@ -232,6 +232,15 @@ class Composition(Mechanism):
         """Return a bound on the chance that anything was cut in any round: chances add up."""
         cut = [part.distance * count for part, count in self.parts if isinstance(part, Shortened)]
         return sum(cut, Fraction(0))
+
+    @cached_property
+    def _shortfall(self) -> Fraction:
+        """Return a bound on the chance that in any round too few people were honest."""
+        few = [part.shortfall * count for part, count in self.parts if isinstance(part, Shortened)]
+        return sum(few, Fraction(0))
+
+    def _cost(self, epsilon: float) -> float:
+        return cutting_cost(self._distance, epsilon, shortfall=self._shortfall)
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon over all rounds."""
@@ -280,7 +289,7 @@ class Composition(Mechanism):
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
-        cut = cutting_cost(self._distance, epsilon)
+        cut = self._cost(epsilon)
         if cut >= 1:
             return 1.0
         reached = up(self._quick.upper_delta(epsilon) + cut)
@@ -359,8 +368,8 @@ class Composition(Mechanism):
         worst = self._upper.upper_delta(epsilon)
         if self._chosen is not None:
             worst = min(worst, up(self._chosen.delta(epsilon)))
-        # Charged once for all rounds: the chances that anything was cut add up.
-        whole = worst + cutting_cost(self._distance, epsilon)
+        # Charged once for all rounds: the chances that anything was cut or missing add up.
+        whole = worst + self._cost(epsilon)
         apart = (
             # Down: at a smaller epsilon delta is larger.
             rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class

@@ -186,14 +186,17 @@ def _read_signed(fields: dict[str, Any]) -> SignedDecoys:
 
 def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
     distance = fraction_text("distance", mechanism.distance)
-    return {"distance": distance, "inner": mechanism_document(mechanism.inner)}
+    short = mechanism.shortfall
+    # Mechanisms without one are written as they were before there was any.
+    some = {"shortfall": fraction_text("shortfall", short)} if short else {}
+    return {"distance": distance, "inner": mechanism_document(mechanism.inner)} | some
 
 
 def _read_shortened(fields: dict[str, Any]) -> Shortened:
+    short = _fraction_from("shortfall", fields.pop("shortfall", "0/2^64"))
     _check_names("Shortened", fields, ("distance", "inner"))
-    return Shortened(
-        mechanism_from(fields["inner"]), _fraction_from("distance", fields["distance"])
-    )
+    distance = _fraction_from("distance", fields["distance"])
+    return Shortened(mechanism_from(fields["inner"]), distance, short)
 
 
 def _write_grouped(mechanism: Grouped) -> dict[str, Any]:

@@ -1,8 +1,12 @@
-"""A mechanism as it is really run: now and then something is cut off what is sent.
+"""A mechanism as it is really run: now and then something is cut off, or people are missing.
 
 Reports have a fixed number of slots. What does not fit is dropped, so the view differs from
 the one that was proven with a small chance: at most ``distance`` over all honest people. Two
 views that were (ε, δ)-close then stay (ε, δ + (1 + e^ε)·distance)-close.
+
+Now and then there may also be fewer honest people than were counted on. Who is honest does not
+depend on the answers, so this costs its chance, the ``shortfall``, once: the hockey-stick of a
+mixture is at most the mean of those of its parts, and the others are at most 1.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from chaffinch.privacy.numerics.precision import Floats, down, up
 class Shortened(Mechanism):
     """``inner`` with a chance of at most ``distance`` that anybody's messages were cut.
 
-    Cutting is done by each sender to their own report, so the local guarantee stays.
+    Cutting is done by each sender to their own report, so the local guarantee stays. With a
+    chance of at most ``shortfall`` nothing but the local guarantee is left.
 
     >>> from chaffinch.privacy import FlippedBits
     >>> whole = FlippedBits(users=1000, flip_probability="0.05")
@@ -35,6 +40,7 @@ class Shortened(Mechanism):
 
     inner: Mechanism
     distance: Fraction
+    shortfall: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         inner: object = self.inner
@@ -43,6 +49,9 @@ class Shortened(Mechanism):
         distance: object = self.distance
         if not isinstance(distance, Fraction) or not 0 <= distance <= 1:
             raise InvalidInput("distance", "a Fraction from 0 to 1", distance)
+        shortfall: object = self.shortfall
+        if not isinstance(shortfall, Fraction) or not 0 <= shortfall <= 1:
+            raise InvalidInput("shortfall", "a Fraction from 0 to 1", shortfall)
 
     @property
     def neighbours(self) -> str:  # type: ignore[override]
@@ -61,7 +70,10 @@ class Shortened(Mechanism):
 
     @property
     def method(self) -> Method:  # type: ignore[override]
-        """Return the method of the inner mechanism: cutting is added on both sides."""
+        """Return the method of the inner mechanism: cutting is added on both sides.
+
+        At the worst there is no shortfall: it is added to the upper end alone.
+        """
         return self.inner.method
 
     @property
@@ -80,13 +92,14 @@ class Shortened(Mechanism):
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
         whole, cut = self.inner.delta(epsilon), cutting_cost(self.distance, epsilon)
-        return Bracket(down(whole.lower - cut), min(up(whole.upper + cut), 1.0))
+        upper = min(up(whole.upper + self._cost(epsilon)), 1.0)
+        return Bracket(down(whole.lower - cut), upper)
 
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta, quickly."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        cut = cutting_cost(self.distance, epsilon)
+        cut = self._cost(epsilon)
         # Where nearly everything is cut, nothing is left to be said of the rest.
         return 1.0 if cut >= 1 else min(up(self.inner.delta_bound(epsilon) + cut), 1.0)
 
@@ -105,7 +118,7 @@ class Shortened(Mechanism):
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return upper ends of delta at many epsilons, quickly."""
-        costs = [cutting_cost(self.distance, float(epsilon)) for epsilon in epsilons]
+        costs = [self._cost(float(epsilon)) for epsilon in epsilons]
         # A sum is rounded to the nearest float: the next one above it is not too small.
         upper = np.nextafter(self.inner.profile_bound(epsilons) + np.array(costs), np.inf)
         return np.where(epsilons >= self.local_epsilon, 0.0, np.minimum(upper, 1.0))
@@ -122,6 +135,9 @@ class Shortened(Mechanism):
             lower *= 0.999
         return Bracket(0.0, upper)
 
+    def _cost(self, epsilon: float) -> float:
+        return cutting_cost(self.distance, epsilon, shortfall=self.shortfall)
+
     def _upper_epsilon(self, target: float) -> float:
         """Return an epsilon that holds, from the inner one at a little less than ``target``."""
         for room in (1.0, 0.999, 0.99, 0.9, 0.5):
@@ -133,8 +149,11 @@ class Shortened(Mechanism):
         return solve_epsilon(self.delta, target, most=self.local_epsilon).upper
 
 
-def cutting_cost(distance: Fraction, epsilon: float) -> float:
-    """Return (1 + e^ε)·distance, rounded up: what cutting costs of delta."""
+def cutting_cost(distance: Fraction, epsilon: float, *, shortfall: Fraction = Fraction(0)) -> float:
+    """Return (1 + e^ε)·distance + shortfall, rounded up: what they cost of delta."""
+    if shortfall:
+        lost = max(float(shortfall), 1e-300) * (1 + 1e-14)
+        return min(up(cutting_cost(distance, epsilon) + lost), 1.0)
     if distance == 0:
         return 0.0
     # P ≤ P̃ + τ and Q̃ ≤ Q + τ turn P̃ ≤ e^ε·Q̃ + δ into P ≤ e^ε·Q + δ + (1 + e^ε)·τ.

@@ -94,7 +94,9 @@ class Releaser:
             chosen = split(self._words, len(sizes), parts)
             if np.bincount(chosen, weights=sizes).min() >= plan.least_items:
                 break
-            parts -= 1
+            # Half as many are twice as large: however often it is tried, hardly any chance is
+            # added that liars crowd into one of them (docs/concepts/honest-people.md).
+            parts //= 2
         else:
             self.short.add(partition.plan_id)
             return []
