@@ -144,13 +144,12 @@ class Plan:
     shares: tuple[tuple[Fraction, float], ...] = ()
     """For each share of honest users the epsilon that still holds with the same delta."""
     contributions: int = 1
-    honest: HonestShare | None = None
-    """How likely each of the others is to be honest; None where so many reports are counted on,
-    and for plans that were made before this was said."""
     group: PublicGroup | None = None
     """The question whose answers are public: this is a plan for any of its groups, or for one."""
     parties: Parties | None = None
     """Who runs it; without them it can be run by one party, and with files."""
+    honest: HonestShare | None = None
+    """How likely each of the others is to be honest; None where nobody said that some may lie."""
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
     choice: str = field(default="", compare=False, repr=False)
