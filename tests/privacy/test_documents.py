@@ -213,6 +213,16 @@ def test_a_cut_mechanism_and_its_document_say_the_same() -> None:
     assert mechanism_from(document) == CUT
 
 
+def test_a_shortfall_is_written_where_there_is_one() -> None:
+    short = privacy.Shortened(CUT.inner, CUT.distance, Fraction(1, 10**9))
+    document = mechanism_document(short)
+    assert document == mechanism_document(CUT) | {"shortfall": "1/1000000000"}
+    assert mechanism_from(document) == short
+    for text in ("0/2^64", "2/1", 0, None):
+        with pytest.raises(InvalidInput):
+            mechanism_from(document | {"shortfall": text})
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy import DecoyedValues, FlippedBits, Shortened
+from chaffinch.privacy import DecoyedValues, FlippedBits, Shortened, compose
 from chaffinch.privacy.shortened_reports import cutting_cost
 
 WHOLE = FlippedBits(users=100, flip_probability="0.1")
@@ -161,3 +161,54 @@ def test_no_epsilon_is_found_where_more_than_delta_always_leaks() -> None:
     assert math.isinf(inner.epsilon(always / 2).upper)
     with pytest.raises(GuaranteeNotProven):
         Shortened(inner, Fraction(1, 10**30)).epsilon(always / 2)
+
+
+# ----------------------------------------------------------------------------
+# A crowd that is too small now and then.
+
+
+def test_a_shortfall_costs_its_chance_once_and_never_less() -> None:
+    short = Fraction(3, 10**7)
+    few = Shortened(WHOLE, TINY, short)
+    for epsilon in (0.0, 0.4, 1.0, 3.0):
+        cut, found = Shortened(WHOLE, TINY).delta(epsilon), few.delta(epsilon)
+        if epsilon >= WHOLE.local_epsilon:
+            assert found.upper == 0.0
+            continue
+        # At the worst everybody is there: the lower end stays.
+        assert found.lower == cut.lower
+        exact = Fraction(WHOLE.delta(epsilon).upper) + short
+        exact += Fraction(1 + math.exp(epsilon)) * TINY
+        assert exact * (1 - Fraction(1, 10**15)) <= found.upper <= exact * (1 + Fraction(1, 10**12))
+        quick = few.delta_bound(epsilon)
+        assert quick >= Fraction(WHOLE.delta_bound(epsilon)) + short
+        assert few.profile_bound(np.array([epsilon]))[0] >= WHOLE.delta_bound(epsilon) + float(
+            short
+        )
+    assert few.epsilon(1e-6).upper > Shortened(WHOLE, TINY).epsilon(1e-6).upper
+    assert few.delta(few.epsilon(1e-6).upper).upper <= 1e-6
+    assert few.local_epsilon == WHOLE.local_epsilon
+
+
+def test_nothing_is_promised_where_the_crowd_is_never_there() -> None:
+    never = Shortened(WHOLE, Fraction(0), Fraction(1))
+    assert never.delta(0.1).upper == never.delta_bound(0.1) == 1.0
+    assert never.delta(WHOLE.local_epsilon).upper == 0.0
+    for bad in (Fraction(-1, 2), Fraction(3, 2), 0.5):
+        with pytest.raises(InvalidInput, match="shortfall"):
+            Shortened(WHOLE, TINY, bad)  # type: ignore[arg-type]
+
+
+def test_shortfalls_of_rounds_add_up_whatever_their_parts_can_lose() -> None:
+    """Of a round that is nearly all local loss nothing may be dropped, beside one that is not."""
+    short = Fraction(1, 10**5)
+    clear = DecoyedValues(decoys=4_000, values=10)
+    both = Shortened(compose([WHOLE, clear]), Fraction(0), short)
+    for times in (1, 3):
+        plain = compose([WHOLE, clear], times=times)
+        charged = compose(both, times=times)
+        for epsilon in (0.3, 1.0, times * WHOLE.local_epsilon + 0.5):
+            cost = float(short * times)
+            assert charged.delta(epsilon).upper >= plain.delta(epsilon).lower + 0.99 * cost
+            assert charged.delta_bound(epsilon) >= plain.delta(epsilon).lower + 0.99 * cost
+            assert charged.delta_bound(epsilon) <= plain.delta_bound(epsilon) + 1.01 * cost
