@@ -643,16 +643,16 @@ def short_crowd(users: int, reports: int, share: Fraction) -> Fraction:
 
 def reached_delta(
     parts: Counted,
-    chances: tuple[Fraction, Fraction],
+    cut: Fraction,
     grid: tuple[Fraction, int] | None,
     epsilon: Fraction,
     delta: Fraction,
+    short: Fraction = Fraction(0),
 ) -> Fraction:
     """Return the upper end of delta at epsilon; refuse where nothing can be said.
 
-    ``chances`` are those of messages that are cut, and of too few honest people.
+    ``cut`` is the chance of messages that are cut, ``short`` that of too few honest people.
     """
-    cut, short = chances
     goal, rounds = exponential(epsilon), sum(times for _, times in parts)
     if local_growth(parts, goal) is not None:
         # Whatever a sender cuts off an own report is a sender's doing, too; and whoever lies has
@@ -914,7 +914,7 @@ def check(document: Any) -> str:
     counted = [one for part in found for one in part.counted(rounds)]
     cut = sum((part.cut for part in found), Fraction(0)) * rounds
     short = short_crowd(users, *honest_of(*among)) * rounds if among else Fraction(0)
-    reached = reached_delta(counted, (cut, short), read_grid(grid), *promise)
+    reached = reached_delta(counted, cut, read_grid(grid), *promise, short)
     need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
     words = f" of {among[0]}, each honest with a chance of {among[1]['share']}" if among else ""
     return (
