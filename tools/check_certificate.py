@@ -647,6 +647,7 @@ def reached_delta(
     grid: tuple[Fraction, int] | None,
     epsilon: Fraction,
     delta: Fraction,
+    *,
     short: Fraction = Fraction(0),
 ) -> Fraction:
     """Return the upper end of delta at epsilon; refuse where nothing can be said.
@@ -914,7 +915,7 @@ def check(document: Any) -> str:
     counted = [one for part in found for one in part.counted(rounds)]
     cut = sum((part.cut for part in found), Fraction(0)) * rounds
     short = short_crowd(users, *honest_of(*among)) * rounds if among else Fraction(0)
-    reached = reached_delta(counted, cut, read_grid(grid), *promise, short)
+    reached = reached_delta(counted, cut, read_grid(grid), *promise, short=short)
     need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
     words = f" of {among[0]}, each honest with a chance of {among[1]['share']}" if among else ""
     return (

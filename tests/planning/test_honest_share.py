@@ -147,6 +147,23 @@ def test_the_margin_is_small() -> None:
     assert NINE_TENTHS.shortfall(users=1_000, reports=found) <= Fraction(1, 10**9) < with_one_less
 
 
+def test_the_page_has_the_numbers_of_the_planner() -> None:
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "honest-people.md"
+    rows = [
+        [cell.strip(" +%").replace(",", "") for cell in line.strip("| \n").split("|")]
+        for line in page.read_text().splitlines()
+        if line.startswith("| 1")
+    ]
+    assert len(rows) == 5
+    for users, percent, mean, reports, more in rows:
+        share = Fraction(int(percent), 100)
+        found = needed_reports(
+            int(users), HonestShare(share), contributions=1, rounds=1, delta=1e-6
+        )
+        few = math.ceil(int(users) / share)
+        assert [mean, reports, more] == [str(few), str(found), f"{100 * (found / few - 1):.1f}"]
+
+
 def test_a_part_of_a_pool_with_liars_whom_somebody_picked() -> None:
     """Of the others in a pool a share is honest, whoever they are; the hop splits it by chance."""
     for users, share in ((4, Fraction(1, 2)), (20, Fraction(4, 5)), (60, Fraction(9, 10))):
