@@ -20,7 +20,7 @@ import pytest
 import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.cli.collection import _answers
-from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput
+from chaffinch.errors import BatchTooSmall, GuaranteeNotProven, InvalidFile, InvalidInput
 from chaffinch.planning.honest_share import HonestShare, honest_share, needed_reports
 from chaffinch.planning.plan import Plan
 from chaffinch.planning.survey_file import survey_from
@@ -341,6 +341,26 @@ def test_a_file_keeps_it_and_a_file_without_it_means_what_it_meant(
     assert before.guarantee.crowd == "1000 honest users"
     assert isinstance(before.mechanism(), privacy.FlippedBits)
     before.verify()
+
+
+def test_a_file_from_before_keeps_its_bytes_its_id_and_its_meaning(tmp_path: Path) -> None:
+    """Made with ``honest=0.8`` by the version before plans said what that means (400 / 0.8)."""
+    path = Path(__file__).parents[1] / "vectors" / "plan_of_mean_reports.json"
+    loaded = cf.load_plan(path)
+    assert loaded.id == "fe2baab7bfa83b85af1584cf68b27ec36d66667916e32417c056ea909d59ccf5"
+    assert (loaded.users, loaded.reports, loaded.honest) == (400, 500, None)
+    assert loaded.shortfall == 0
+    loaded.verify(shares=True)
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_nothing_is_released_of_fewer_reports_than_that(plan: Plan) -> None:
+    answers = ["yes", "no"] * 595
+    with pytest.raises(BatchTooSmall):
+        cf.analyze(cf.shuffle(cf.encode_many(answers[:1_112], plan)), plan)
+    release = cf.analyze(cf.shuffle(cf.encode_many(answers, plan)), plan)
+    assert "independently of one another and of the answers" in str(release)
 
 
 def test_a_file_that_says_something_else_is_refused(plan: Plan, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ messages as these have at least; otherwise all of it waits for the next one. Not
 reports: no stop, no key that is destroyed, no command.
 
 More reports than the largest batch has are split at random into parts of nearly one size. As
-the largest batch is at least twice the crowd, each part has its crowd.
+the largest batch is at least twice the crowd, each part has its crowd. Where a part would have too
+few messages, another split is tried, into half as many parts.
 """
 
 from __future__ import annotations
