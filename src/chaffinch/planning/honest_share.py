@@ -29,7 +29,7 @@ Reading = Literal["independent"]
 _PART_OF_DELTA = Fraction(1, 1000)
 """How much of delta all rounds may take: few reports more, and too little for noise to grow."""
 _LATER_STEPS = 1000
-"""What is lost of one of several reports counts up to e^epsilon times: less than that."""
+"""The chance counts up to e^epsilon times for a person's later reports: less often than that."""
 _LEAST_CHANCE = 1e-300
 """A smaller chance is called that: it would lose the digits of a float."""
 _ROUNDOFF = 2.0**-50

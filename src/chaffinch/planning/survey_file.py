@@ -56,8 +56,8 @@ delta = 1e-8
 # contributions = 1     # how many rows of each person count; they are drawn at random
 # rows_are_people = true  # every row is another person; without this and `person`, only single
                         # rows are promised to be protected
-# honest = 1.0          # with 0.9 one person in ten may lie, by themselves: more reports are
-                        # then waited for, of which nearly surely so many users are honest
+# honest = 1.0          # with 0.9 each of the others may lie with a chance of one in ten: more
+                        # reports are waited for, so that nearly surely `users` are honest
 # max_messages = 64     # how many messages of one report may be sealed, on average
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
                         # nothing need be left
