@@ -368,15 +368,42 @@ def test_of_public_groups_the_one_with_the_most_releases_counts(
         assert found.delta == pytest.approx(delta)
 
 
-def test_more_releases_than_rounds_promise_what_they_compose_to(
+def test_a_repeated_round_leaves_the_other_rounds_of_its_plan_to_come(
     plan: cf.Plan, releases: list[cf.Release]
 ) -> None:
-    """None of them says which round it is; all rounds of a plan have one mechanism."""
+    """Files of before do not say which round they are; all rounds of a plan have one mechanism."""
     two = replace(plan, rounds=2, epsilon=3.9, shares=())
-    found = [replace(one, plan_id=two.id, rounds=2) for one in releases]
-    promise = cf.trend(found, plans=[two]).guarantee
-    assert promise.delta == 2e-4
-    assert promise.epsilon == total([Charge.of(two)] * 3).epsilon(2e-4).upper > 3.9
+
+    def promised(*rounds: int | None, plans: Sequence[cf.Plan] = (two,)) -> tuple[float, float]:
+        found = [
+            replace(one, plan_id=two.id, rounds=2, guarantee=two.guarantee, round=number)
+            for one, number in zip(releases, rounds, strict=False)
+        ]
+        guarantee = cf.trend(found, plans=plans).guarantee
+        return guarantee.epsilon, guarantee.delta
+
+    once = (two.epsilon, two.delta)
+    for rounds in ((1, 2), (2, 1), (None, None), (None, 1), (2, None)):
+        assert promised(*rounds) == promised(*rounds, plans=()) == once
+
+    def composed(times: int) -> tuple[float, float]:
+        return total([Charge.of(two)] * times).epsilon(2e-4).upper, 2e-4
+
+    for rounds in ((1, 1), (2, 2), (1, 1, 2), (2, 1, 2), (None, 2, 1), (None, None, None)):
+        assert promised(*rounds) == composed(3)
+        assert promised(*rounds, plans=()) > promised(*rounds)
+    assert promised(1, 1, 1) == composed(4)
+    assert promised(2, None, 2) == composed(3)
+    # Each group has rounds of its own.
+    shops = replace(two, group=PublicGroup("shop", cf.Choice(["a", "b"])))
+    own = {shop: shops.of_group(shop) for shop in shops.groups}
+    for told, times in (("a1 b1 b2", 2), ("a1 b1 a1", 3), ("a1 b2 b2", 3)):
+        found = [
+            replace(one, plan_id=own[shop].id, rounds=2, unit="row", round=int(number))
+            for one, (shop, number) in zip(releases, told.split(), strict=True)
+        ]
+        promise = cf.trend(found, plans=own.values()).guarantee
+        assert promise.epsilon == (plan.epsilon if times == 2 else composed(times)[0])
 
 
 def test_two_rounds_are_compared_once() -> None:

@@ -226,6 +226,7 @@ _RELEASED_AGAIN = replace(
     group=("airport", "EWR"),
     contributions=2,
     unit="row",
+    round=2,
 )
 
 
@@ -255,6 +256,17 @@ def test_what_releases_of_the_same_data_promise_together_is_read_again() -> None
     assert "together" not in release.document()
     with pytest.raises(InvalidFile, match="together"):
         read_release(json.dumps(document | {"together": {"releases": 1}}))
+
+
+def test_which_round_a_release_is_of_is_read_again() -> None:
+    release = survey_releases.release()
+    assert (release.rounds, "round" in release.document()) == (3, False), "as in files of before"
+    assert read_release(json.dumps(release.document())).round is None
+    document = replace(release, round=3).document()
+    assert read_release(json.dumps(document)).round == 3
+    for number in (0, 4, 1.5, True, "1"):
+        with pytest.raises(InvalidFile, match="round"):
+            read_release(json.dumps(document | {"round": number}))
 
 
 def test_that_one_party_held_all_answers_is_read_again() -> None:

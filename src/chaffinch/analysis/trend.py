@@ -27,9 +27,9 @@ are small beside its noise.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -266,15 +266,18 @@ def _change_rows(
 
 def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
     """Return what somebody has who took part in every round."""
-    first = found[0]
+    first, numbers = found[0], _round_numbers(found)
     # A release that adds to earlier ones says what all of them promise.
     promises = [one.together.guarantee if one.together else one.guarantee for one in found]
     alone = not any(one.together for one in found)
-    if alone and len({one.plan_id for one in found}) == 1 and len(found) <= first.rounds:
+    if alone and len({one.plan_id for one in found}) == 1 and len({*numbers}) == len(found):
         return first.guarantee
     largest = max(promise.epsilon for promise in promises)
     if alone and all(one.plan_id in plans for one in found):
-        exposed = _exposed_in(found, plans)
+        exposed = [
+            RunRelease.of(plans[one.plan_id], number, one.unit)
+            for one, number in zip(found, numbers, strict=True)
+        ]
         if are_covered(exposed):
             return first.guarantee
         total = promise_together(exposed)
@@ -289,16 +292,17 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
     )
 
 
-def _exposed_in(found: Sequence[Release], plans: Mapping[str, Plan]) -> list[RunRelease]:
-    """Return what releases expose. None of them tells which round of its plan it is.
+def _round_numbers(found: Sequence[Release]) -> list[int]:
+    """Return which round of its plan each release is.
 
-    All rounds of a plan have one mechanism, so only their number counts here: as many different
-    ones as there are, and then the same ones again.
+    Files of before do not tell: each of these counts as a round that no other release is of,
+    while its plan has one left, and as round 1 then. All rounds of a plan have one mechanism.
     """
-    before: Counter[str] = Counter()
-    exposed = []
+    taken = {(one.plan_id, one.round) for one in found}
+    numbers = []
     for one in found:
-        plan = plans[one.plan_id]
-        exposed.append(RunRelease.of(plan, before[plan.id] % plan.rounds + 1, one.unit))
-        before[plan.id] += 1
-    return exposed
+        free = (number for number in count(1) if (one.plan_id, number) not in taken)
+        number = one.round or next(free)
+        taken.add((one.plan_id, number))
+        numbers.append(number if number <= one.rounds else 1)
+    return numbers

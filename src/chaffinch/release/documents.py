@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.audiences.audience import Audience
@@ -252,6 +259,7 @@ class ReleaseModel(Strict):
     unit: Literal["person", "row"] | None = None
     public_group: Annotated[list[_Text], Field(min_length=2, max_length=2)] | None = None
     rounds: _Count
+    round: _Count | None = None
     reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
@@ -260,6 +268,13 @@ class ReleaseModel(Strict):
     rows_were_drawn: Annotated[bool, Field(strict=True)] = False
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
+    @field_validator("round")
+    @classmethod
+    def _of_these_rounds(cls, number: int | None, known: ValidationInfo) -> int | None:
+        if number is not None and number > known.data.get("rounds", number):
+            raise ValueError("must be one of the rounds")
+        return number
+
     def build(self) -> Release:
         """Return the release."""
         return Release(
@@ -267,6 +282,7 @@ class ReleaseModel(Strict):
             title=self.title,
             guarantee=self.guarantee.build(),
             rounds=self.rounds,
+            round=self.round,
             reports=self.reports,
             batch=self.batch,
             level=self.level,

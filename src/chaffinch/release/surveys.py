@@ -200,6 +200,8 @@ class Release(Publication):
     """Whether a person's reports are rows drawn from all that the person has in a table."""
     group: tuple[str, str] | None = None
     """The public group whose answers these are, by question and value; it is not protected."""
+    round: int | None = None
+    """Which round of its plan it is; None where there is only one, and in files of before."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -217,6 +219,7 @@ class Release(Publication):
             contributions=plan.contributions,
             trust=plan.trust,
             group=None if plan.group is None else (plan.group.name, str(plan.group.value)),
+            round=tally.round if plan.rounds > 1 else None,
         )
 
     def answer(self, question: str | None = None) -> Answer:
@@ -257,6 +260,7 @@ class Release(Publication):
             **({"unit": self.unit} if self.unit != "report" else {}),
             **({} if self.group is None else {"public_group": list(self.group)}),
             "rounds": self.rounds,
+            **({} if self.round is None else {"round": self.round}),
             "reports": self.reports,
             "batch": self.batch,
             "level": self.level,
