@@ -131,7 +131,8 @@ def test_one_budget_pays_for_every_group_once(cli: Callable[..., Done], flights:
     assert cli(*words, flights / "out").code == 0
     plan = cf.load_plan(flights / "out" / "survey.plan.json")
     ledger = Ledger.open(flights / "ledger.db", mark=flights / "ledger.mark")
-    assert [one.charge.plan_id for one in ledger.entries()] == [f"{plan.id}/0", f"{plan.id}/1"]
+    charged = [one.charge.plan_id for one in ledger.entries()]
+    assert charged == [f"{plan.id}/group/{number}" for number in (0, 1)]
     assert ledger.spent().epsilon == min(2, plan.round_mechanism().epsilon(1e-4).upper)
     # The second time is one time too many for each of them.
     for group in ("EWR", "J F/K"):

@@ -80,26 +80,28 @@ def test_of_the_public_groups_of_a_plan_the_one_with_the_most_charges_counts(
 ) -> None:
     shops, streets = "5" * 64, "7" * 64
     charges = [
-        Charge(f"{shops}/0", BIT),
-        Charge(f"{shops}/1", BIT),
-        Charge(f"{shops}/1", BIT),
-        Charge(f"{shops}/2", BIT, 2),
-        Charge(f"{streets}/11", BIT),
-        Charge(f"{streets}/1", BIT),
-        # A plan that is named without its group, or like one, is another one.
+        Charge(f"{shops}/group/0", BIT),
+        Charge(f"{shops}/group/1", BIT),
+        Charge(f"{shops}/group/1", BIT),
+        Charge(f"{shops}/group/2", BIT, 2),
+        Charge(f"{streets}/group/11", BIT),
+        Charge(f"{streets}/group/1", BIT),
+        # A plan that is named without its group, or like one, is another one; so is a round.
         Charge(shops, BIT),
-        Charge(f"{shops}/", BIT),
-        Charge("week 5/3", OTHER),
-        Charge("week 5/4", OTHER),
+        Charge(f"{shops}/group/", BIT),
+        Charge(f"{shops}/1", BIT),
+        Charge(f"{shops}/2", BIT),
+        Charge("week 5/group/3", OTHER),
+        Charge("week 5/group/4", OTHER),
     ]
-    expected = privacy.compose([BIT] * 5 + [OTHER] * 2).epsilon(1e-6).upper
+    expected = privacy.compose([BIT] * 7 + [OTHER] * 2).epsilon(1e-6).upper
     for name, order in (("forth", charges), ("back", charges[::-1])):
         ledger = made.create(tmp_path / name, cap=privacy.Target(20, 1e-6))
         for place, charge in enumerate(order):
             ledger.charge(charge, f"key {place}")
         assert ledger.spent().epsilon == expected
-        assert ledger.would_spend(Charge(f"{shops}/0", BIT)).epsilon == expected
-        assert ledger.would_spend(Charge(f"{shops}/2", BIT)).epsilon > expected
+        assert ledger.would_spend(Charge(f"{shops}/group/0", BIT)).epsilon == expected
+        assert ledger.would_spend(Charge(f"{shops}/group/2", BIT)).epsilon > expected
         assert made.reopen(tmp_path / name).spent().epsilon == expected
 
 

@@ -26,8 +26,11 @@ _MOST_TIMES = 10**6
 _LONGEST_WORD = 200
 """Keys, plan ids and subjects are at most this long."""
 
-_GROUP = re.compile("([0-9a-f]{64})/[0-9]+")
-"""The plan id of a charge for one public group: that of the plan for all of them, and a number."""
+_GROUP = re.compile("([0-9a-f]{64})/group/[0-9]+")
+"""The plan id of a charge for one public group: that of the plan for all of them, and a number.
+
+Whoever charges rounds of a plan under names of their own, as PLAN/3, means no groups.
+"""
 
 _KEPT_TOTALS = 64
 """A composed total holds arrays, so only the latest are kept."""
@@ -87,7 +90,7 @@ class Charge:
         if plan.group is None:
             return cls.of(plan)
         shared = plan_of_all_groups(plan).id
-        return cls(f"{shared}/{plan.group.number}", plan.round_mechanism())
+        return cls(f"{shared}/group/{plan.group.number}", plan.round_mechanism())
 
     @cached_property
     def document(self) -> str:

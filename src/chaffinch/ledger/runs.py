@@ -78,14 +78,14 @@ _RECORD = RecordKind(
     "the user's state folder ($XDG_STATE_HOME/chaffinch/releases.record): make it reachable, or "
     "restore it as it was after the last run",
 )
-_SAME_DATA = """WITH RECURSIVE same (release) AS (
-    SELECT release FROM data WHERE name IN ({})
+_SAME_DATA = """WITH RECURSIVE same (name) AS (
+    SELECT name FROM data WHERE name IN ({})
     UNION
-    SELECT other.release FROM same
-    JOIN data AS own ON own.release = same.release
-    JOIN data AS other ON other.name = own.name
+    SELECT other.name FROM same
+    JOIN data AS own ON own.name = same.name
+    JOIN data AS other ON other.release = own.release
 )
-SELECT release FROM same"""
+SELECT release FROM data WHERE name IN same"""
 _ALL_NAMES = "SELECT release FROM data WHERE name IN ({}) GROUP BY release HAVING COUNT(*) = {}"
 _RELEASES = """SELECT subject, plan, mechanism, epsilon, delta, rounds, round, unit FROM releases
 WHERE sequence IN ({}) ORDER BY sequence"""
