@@ -126,9 +126,11 @@ def true_delta(made: Sequence[Run], epsilon: float) -> Fraction:
 # ------------------------------------------------------------------ what is stated
 
 
-def take(runs: Runs, run: Run, place: int, *, again: bool) -> tuple[float, float] | None:
+def take(
+    runs: Runs, run: Run, place: int, *, again: bool, files: str = "f"
+) -> tuple[float, float] | None:
     """Make a release, and return what it states: an epsilon and a delta; None if it is refused."""
-    names = (runs.name_of("file", b"the same"),)
+    names = tuple(runs.name_of("file", one.encode()) for one in files)
     data = RunData(runs, names, Path("nowhere"), again=again, anyway=True, paid=False)
     plan = run.of_group
     try:
@@ -167,6 +169,33 @@ def test_no_statement_is_below_what_all_releases_cost(sequence: list[tuple[Run, 
             assert true_delta(made, epsilon) <= Fraction(delta), made
 
 
+def linked(made: Sequence[tuple[Run, str]]) -> list[Run]:
+    """Return the runs to which a chain of common files leads from the last one."""
+    known: set[str] = set(made[-1][1])
+    for _ in made:
+        known.update(*(files for _, files in made if known & set(files)))
+    return [run for run, files in made if known & set(files)]
+
+
+@slower
+@given(st.lists(st.tuples(any_run(), st.sampled_from("a b c d ab cd bc abc".split())), max_size=6))
+@example([(ONE, "a"), (ONE, "b"), (ONE, "c"), (TWO, "ab"), (TWO, "bc")])
+def test_a_run_that_links_two_histories_states_all_of_both(made: list[tuple[Run, str]]) -> None:
+    taken: list[tuple[Run, str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(Path(folder) / "runs.record")
+        for place, (run, files) in enumerate(made):
+            for again in (False, True):
+                stated = take(runs, run, place, again=again, files=files)
+                if stated is not None:
+                    break
+            else:
+                continue
+            taken.append((run, files))
+            epsilon, delta = stated
+            assert true_delta(linked(taken), epsilon) <= Fraction(delta), taken
+
+
 @slower
 @given(st.data(), st.lists(any_run(), min_size=1, max_size=6))
 def test_the_order_of_runs_does_not_matter(data: st.DataObject, made: list[Run]) -> None:
@@ -200,6 +229,17 @@ def test_whatever_follows_a_repeated_round_is_repeated(tmp_path: Path, order: li
         told.append(take(runs, run, place, again=True) if refused else None)
     assert told[-1] is not None
     assert told[-1][0] == compose(Charge.of(TWO_ROUNDS).mechanism, times=4).epsilon(0.02).upper
+
+
+def test_a_round_that_links_two_histories_is_no_first_one(tmp_path: Path) -> None:
+    """Round 1 of one file and of another are both fine, until round 2 is of the people of both."""
+    runs = Runs(tmp_path / "runs.record")
+    for place, file in enumerate("ab"):
+        assert take(runs, ONE, place, again=False, files=file) == (TWO_ROUNDS.epsilon, DELTA)
+    assert take(runs, TWO, 2, again=False, files="ab") is None
+    three = compose(Charge.of(TWO_ROUNDS).mechanism, times=3).epsilon(2 * DELTA).upper
+    assert take(runs, TWO, 2, again=True, files="ab") == (three, 2 * DELTA)
+    assert take(runs, TWO, 3, again=False, files="a") is None
 
 
 def test_of_public_groups_the_one_with_the_most_counts() -> None:

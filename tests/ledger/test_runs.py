@@ -18,7 +18,7 @@ import chaffinch as cf
 from chaffinch.errors import DataRepeated, Reason, StorageFault
 from chaffinch.ledger import Charge
 from chaffinch.ledger.charge import promised_at, total
-from chaffinch.ledger.runs import RunRelease, Runs, promise_together
+from chaffinch.ledger.runs import _SAME_DATA, RunRelease, Runs, promise_together
 from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
 from chaffinch.storage.files import state_folder
 
@@ -56,6 +56,43 @@ def test_a_chain_of_shared_names_leads_to_all_releases(runs: Runs) -> None:
         assert runs.of_same_data(names(runs, word)) == (one, two, three)
     assert runs.of_same_data(names(runs, "apart", "nowhere")) == (apart,)
     assert runs.of_same_data([]) == ()
+
+
+def test_the_search_for_releases_of_one_file_grows_with_their_number(runs: Runs) -> None:
+    """A table of many public groups has a release of each."""
+
+    def steps(releases: range) -> int:
+        with runs._writing(adding=True) as connection:
+            connection.executemany(
+                "INSERT INTO releases VALUES (?, ?, 'plan', '', 1.0, 0.0, 1, 1, 'row')",
+                ((number, f"{number:064x}") for number in releases),
+            )
+            connection.executemany(
+                "INSERT INTO data VALUES (?, ?)",
+                (
+                    (name, number)
+                    for number in releases
+                    for name in (*names(runs, "file", f"rows {number}"), f"{number:064x}")
+                ),
+            )
+            connection.execute("COMMIT")
+        made = 0
+
+        def count() -> int:
+            nonlocal made
+            made += 1
+            return 0
+
+        held = _SAME_DATA.format("?")
+        with runs._writing() as connection:
+            connection.set_progress_handler(count, 100)
+            found = connection.execute(held, names(runs, "file")).fetchall()
+            connection.set_progress_handler(None, 0)
+        assert {number for (number,) in found} == {*range(1, releases.stop)}
+        return made
+
+    once = steps(range(1, 101))
+    assert steps(range(101, 401)) < 6 * once, "of four times as many"
 
 
 def test_recorded_once_removed_once(runs: Runs) -> None:
