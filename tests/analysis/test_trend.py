@@ -383,13 +383,17 @@ def test_a_repeated_round_leaves_the_other_rounds_of_its_plan_to_come(
         return guarantee.epsilon, guarantee.delta
 
     once = (two.epsilon, two.delta)
-    for rounds in ((1, 2), (2, 1), (None, None), (None, 1), (2, None)):
+    different: list[tuple[int | None, ...]]
+    different = [(1, 2), (2, 1), (None, None), (None, 1), (2, None)]
+    for rounds in different:
         assert promised(*rounds) == promised(*rounds, plans=()) == once
 
     def composed(times: int) -> tuple[float, float]:
         return total([Charge.of(two)] * times).epsilon(2e-4).upper, 2e-4
 
-    for rounds in ((1, 1), (2, 2), (1, 1, 2), (2, 1, 2), (None, 2, 1), (None, None, None)):
+    repeated: list[tuple[int | None, ...]]
+    repeated = [(1, 1), (2, 2), (1, 1, 2), (2, 1, 2), (None, 2, 1), (None, None, None)]
+    for rounds in repeated:
         assert promised(*rounds) == composed(3)
         assert promised(*rounds, plans=()) > promised(*rounds)
     assert promised(1, 1, 1) == composed(4)
@@ -399,8 +403,8 @@ def test_a_repeated_round_leaves_the_other_rounds_of_its_plan_to_come(
     own = {shop: shops.of_group(shop) for shop in shops.groups}
     for told, times in (("a1 b1 b2", 2), ("a1 b1 a1", 3), ("a1 b2 b2", 3)):
         found = [
-            replace(one, plan_id=own[shop].id, rounds=2, unit="row", round=int(number))
-            for one, (shop, number) in zip(releases, told.split(), strict=True)
+            replace(one, plan_id=own[name[0]].id, rounds=2, unit="row", round=int(name[1]))
+            for one, name in zip(releases, told.split(), strict=True)
         ]
         promise = cf.trend(found, plans=own.values()).guarantee
         assert promise.epsilon == (plan.epsilon if times == 2 else composed(times)[0])

@@ -79,6 +79,10 @@ def test_every_public_group_that_is_large_enough_has_a_release(
     out = flights / "out"
     done = cli("run", flights / "public.toml", "--data", flights / "flights.csv", "-o", out)
     assert done.code == 0, done.err
+    # A column of people would be refused, so it is no advice.
+    for told in (done.err, done.out):
+        assert "several rows, in one public group or in several" in " ".join(told.split())
+    assert "--person COLUMN" not in done.err
     assert "left out, with fewer than 300 reports: LGA (20); nothing is released" in done.err
     assert sorted(one.name for one in out.iterdir() if one.is_dir()) == ["001-ewr", "002-j-f-k"]
     here = cf.load_release(out / "001-ewr" / "release.json")

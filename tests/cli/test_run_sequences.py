@@ -169,6 +169,9 @@ def test_no_statement_is_below_what_all_releases_cost(sequence: list[tuple[Run, 
             assert true_delta(made, epsilon) <= Fraction(delta), made
 
 
+FILES = ("a", "b", "c", "d", "ab", "cd", "bc", "abc")
+
+
 def linked(made: Sequence[tuple[Run, str]]) -> list[Run]:
     """Return the runs to which a chain of common files leads from the last one."""
     known: set[str] = set(made[-1][1])
@@ -178,7 +181,7 @@ def linked(made: Sequence[tuple[Run, str]]) -> list[Run]:
 
 
 @slower
-@given(st.lists(st.tuples(any_run(), st.sampled_from("a b c d ab cd bc abc".split())), max_size=6))
+@given(st.lists(st.tuples(any_run(), st.sampled_from(FILES)), max_size=6))
 @example([(ONE, "a"), (ONE, "b"), (ONE, "c"), (TWO, "ab"), (TWO, "bc")])
 def test_a_run_that_links_two_histories_states_all_of_both(made: list[tuple[Run, str]]) -> None:
     taken: list[tuple[Run, str]] = []

@@ -10,6 +10,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -58,24 +59,15 @@ def test_a_chain_of_shared_names_leads_to_all_releases(runs: Runs) -> None:
     assert runs.of_same_data([]) == ()
 
 
-def test_the_search_for_releases_of_one_file_grows_with_their_number(runs: Runs) -> None:
+def test_the_search_for_releases_of_one_file_grows_with_their_number() -> None:
     """A table of many public groups has a release of each."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE data (name, release, PRIMARY KEY (name, release))")
+    connection.execute("CREATE INDEX names ON data (release)")
 
     def steps(releases: range) -> int:
-        with runs._writing(adding=True) as connection:
-            connection.executemany(
-                "INSERT INTO releases VALUES (?, ?, 'plan', '', 1.0, 0.0, 1, 1, 'row')",
-                ((number, f"{number:064x}") for number in releases),
-            )
-            connection.executemany(
-                "INSERT INTO data VALUES (?, ?)",
-                (
-                    (name, number)
-                    for number in releases
-                    for name in (*names(runs, "file", f"rows {number}"), f"{number:064x}")
-                ),
-            )
-            connection.execute("COMMIT")
+        named = (("file", one) for one in releases), ((f"rows {one}", one) for one in releases)
+        connection.executemany("INSERT INTO data VALUES (?, ?)", chain(*named))
         made = 0
 
         def count() -> int:
@@ -83,11 +75,8 @@ def test_the_search_for_releases_of_one_file_grows_with_their_number(runs: Runs)
             made += 1
             return 0
 
-        held = _SAME_DATA.format("?")
-        with runs._writing() as connection:
-            connection.set_progress_handler(count, 100)
-            found = connection.execute(held, names(runs, "file")).fetchall()
-            connection.set_progress_handler(None, 0)
+        connection.set_progress_handler(count, 100)
+        found = connection.execute(_SAME_DATA.format("?"), ["file"]).fetchall()
         assert {number for (number,) in found} == {*range(1, releases.stop)}
         return made
 

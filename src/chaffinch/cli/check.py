@@ -65,7 +65,7 @@ def check(
     counted = count_of(rows, "row" if whose.person is None else "report")
     output.words(f"{counted}, {asked.reports:,} needed; {_verdict(stand_ins)}")
     if whose.unit == "row":
-        output.words(f"Note: {whose.hint(table)}.")
+        output.words(f"Note: {whose.hint(table, asked.group)}.")
 
 
 def _facts(name: str, place: AnswerColumns, stand_ins: StandIns) -> dict[str, Any]:

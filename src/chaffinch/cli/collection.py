@@ -137,11 +137,18 @@ class Whose:
         """Return what is protected."""
         return "person" if self.person is not None or self.rows_are_people else "row"
 
-    def hint(self, table: Table) -> str:
+    def hint(self, table: Table, group: PublicGroup | None) -> str:
         """Return what to say where only rows are protected, with a column that looks like people.
 
-        The names of columns are shown only where they are such a common word.
+        The names of columns are shown only where they are such a common word. Where groups are
+        public no column can tell people apart.
         """
+        if group is not None:
+            return (
+                "one row is protected, and not one person with several rows, in one public group "
+                "or in several: make the group private with `by` and tell people apart with "
+                "--person, or say with --rows-are-people that every row is another person"
+            )
         likely = [name for name in table.columns if _LIKE_PEOPLE.fullmatch(name)]
         column = f", such as {likely[0]!r}" if likely else ""
         return (

@@ -430,7 +430,7 @@ def _check_table(
     from chaffinch.tables.stand_ins import StandIns
 
     if whose.unit == "row" and not output.json:
-        output.say(f"note: {whose.hint(table)}")
+        output.say(f"note: {whose.hint(table, asked.group)}")
     if table.readable_again or whose.person is not None:
         stand_ins = StandIns()
         found = asked.check(table, columns, whose, output, stand_ins)

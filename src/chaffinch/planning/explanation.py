@@ -128,6 +128,13 @@ ROWS_ONLY = (
 )
 """What a promise about rows leaves open."""
 
+ROWS_OF_GROUPS_ONLY = (
+    "A person who has several rows, in one public group or in several, is protected less than this "
+    "says: make the group private (`by`) and name the column that tells people apart (`person`), "
+    "or say that every row is another person (`rows_are_people`)."
+)
+"""The same where groups are public, for which no column can tell people apart."""
+
 
 def _promise(plan: Plan) -> str:
     covered = protected_answers(len(plan.asked), plan.rounds, contributions=plan.contributions)

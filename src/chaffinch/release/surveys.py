@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.explanation import ROWS_ONLY, Unit, protected_answers, weakest_unit
+from chaffinch.planning.explanation import (
+    ROWS_OF_GROUPS_ONLY,
+    ROWS_ONLY,
+    Unit,
+    protected_answers,
+    weakest_unit,
+)
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -402,7 +408,7 @@ def _protection_unit(release: Release) -> str:
 
 def _unit_notes(release: Release) -> tuple[str, ...]:
     if release.unit == "row":
-        return (ROWS_ONLY,)
+        return (ROWS_ONLY if release.group is None else ROWS_OF_GROUPS_ONLY,)
     return (*_drawing_notes(release), *_earlier_notes(release))
 
 
