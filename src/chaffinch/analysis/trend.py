@@ -266,7 +266,8 @@ def _change_rows(
 
 def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
     """Return what somebody has who took part in every round."""
-    first, numbers = found[0], _round_numbers(found)
+    first = found[0]
+    numbers = _round_numbers(found)
     # A release that adds to earlier ones says what all of them promise.
     promises = [one.together.guarantee if one.together else one.guarantee for one in found]
     alone = not any(one.together for one in found)
