@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analysis import intervals as module
-from chaffinch.analysis.intervals import _STEPS, intervals, simultaneous
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.privacy.numerics.precision import wide
+from chaffinch.protocols import intervals as module
+from chaffinch.protocols.intervals import _STEPS, intervals, simultaneous
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
 from tests.tiers import chequered, nightly

@@ -13,11 +13,11 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
-from chaffinch.analysis.intervals import SHARPNESS, two_sided
 from chaffinch.analysis.tally import check_tally
 from chaffinch.errors import InvalidFile
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Decoys
+from chaffinch.protocols.intervals import SHARPNESS, two_sided
 from chaffinch.protocols.noise import SeenDecoys
 from chaffinch.questions import Bit, Question
 from chaffinch.wire.batches import Counts

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.analysis import intervals as module
-from chaffinch.analysis.intervals import intervals
 from chaffinch.errors import InvalidInput
+from chaffinch.protocols import intervals as module
+from chaffinch.protocols.intervals import intervals
 from chaffinch.protocols.noise import SignedNoise
 
 LONG = 400

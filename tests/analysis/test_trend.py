@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +15,20 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
-from chaffinch.analysis.intervals import intervals, two_sided
+from chaffinch.analysis.differences import EstimateError, error_of, reach
 from chaffinch.analysis.numbers import Scale, mean_ends
-from chaffinch.analysis.trend import _compared_rounds, _differences, _Measures
+from chaffinch.analysis.trend import _compared_rounds
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.planning.explanation import Unit
 from chaffinch.planning.plan import Part
 from chaffinch.privacy import Guarantee
+from chaffinch.protocols import Flips, Signed
 from chaffinch.protocols.base import number_question
-from chaffinch.protocols.noise import Floats, Noise, SignedNoise, TallyNoise, Truth
+from chaffinch.protocols.intervals import two_sided
+from chaffinch.protocols.noise import Floats, SignedNoise, TallyNoise, Truth
 from chaffinch.questions import PublicGroup
-from chaffinch.release.surveys import Answer, Together
+from chaffinch.release.surveys import Together
 from tests.tiers import nightly
 
 ALARM = 1e-6
@@ -36,78 +37,67 @@ RUNS = 5_000
 LEVEL = 0.95
 
 
-def counted(part: Part, rounds: Sequence[Sequence[int]], runs: int) -> tuple[_Measures, Floats]:
-    """Return the shares of many collections, rounds first, and the true ones."""
-    columns: list[list[Floats]] = [[], [], [], [], [], []]
-    draws = np.random.default_rng(1)
-    for held in rounds:
-        people, places = sum(held), np.arange(len(part.labels))
-        truth = Truth(part.question.shape, people, np.array(held))
-        codes = part.protocol.draw_tallies(part.question, truth, runs, draws, places)
-        reading = part.protocol.read(part.question, codes, people)
-        seen, noise = reading.tallies, reading.noise
-        estimates = noise.estimate(seen, people)
-        errors = np.broadcast_to(noise.standard_error(people, estimates), estimates.shape)
-        ends = (
-            *intervals(noise, seen, people, LEVEL),
-            *intervals(noise, seen, people, 1 - (1 - LEVEL) / len(places)),
-        )
-        for column, values in zip(columns, (estimates, errors, *ends), strict=True):
-            column.append(np.asarray(values) / people)
-    found, errors, low, high, low_all, high_all = (np.array(column) for column in columns)
-    measures = _Measures(found, errors, (low, high), (low_all, high_all), LEVEL)
-    first = 1 if part.question.shape == "bit" else 0
-    truths = np.array([np.array(held[first:]) / sum(held) for held in rounds])
-    return measures, truths[:, np.newaxis, :]
-
-
-def averaged(part: Part, middles: Sequence[float], runs: int) -> tuple[_Measures, Floats]:
-    """Return the means of many collections of numbers, and the true ones."""
+def errors_of(part: Part, noise: TallyNoise, people: int) -> EstimateError:
+    """Return the error of a share, or of the mean of a number."""
+    if part.question.shape != "number":
+        return error_of(noise, people, 1.0 / people)
     question, steps = number_question(part.question), part.protocol.thermometer
+    step = (question.high - question.low) / (steps.resolution * people)
+    return error_of(steps.noise, steps.resolution * people, step, people * step**2)
+
+
+def counted(part: Part, held: Sequence[int], runs: int) -> tuple[Floats, EstimateError]:
+    """Return how far the shares of many collections are off, and their error."""
+    people, places = sum(held), np.arange(len(part.labels))
+    truth, draws = Truth(part.question.shape, people, np.array(held)), generator(held)
+    codes = part.protocol.draw_tallies(part.question, truth, runs, draws, places)
+    reading = part.protocol.read(part.question, codes, people)
+    off = reading.noise.estimate(reading.tallies, people) - truth.held(len(places))
+    return off / people, errors_of(part, reading.noise, people)
+
+
+def averaged(part: Part, middle: float, runs: int) -> tuple[Floats, EstimateError]:
+    """Return how far the means of many collections of numbers are off, and their error."""
+    question, steps, people = number_question(part.question), part.protocol.thermometer, 1000
     scale = Scale(question.low, question.high, steps.resolution, steps.noise)
-    columns: list[list[Floats]] = [[], [], [], []]
-    draws, truths, people = np.random.default_rng(1), [], 1000
-    for middle in middles:
-        shares, held = np.unique(np.linspace(0, 2 * middle, people), return_counts=True)
-        truth = Truth("number", people, held, shares)
-        truths.append(scale.place(float(shares @ held) / people))
-        codes = part.protocol.draw_tallies(part.question, truth, runs, draws, np.arange(1))
-        tallies = part.protocol.read(part.question, codes, people).tallies.sum(axis=-1)
-        trials = steps.resolution * people
-        estimates = scale.place(scale.noise.estimate(tallies, trials) / trials)
-        spread = math.sqrt(float(scale.noise.standard_error(trials)) ** 2 + people / 4)
-        errors = np.full(runs, (scale.high - scale.low) * spread / trials)
-        ends = mean_ends(scale, tallies, people, LEVEL)
-        for column, values in zip(columns, (estimates, errors, *ends), strict=True):
-            column.append(np.asarray(values)[:, np.newaxis])
-    found, errors, low, high = (np.array(column) for column in columns)
-    return _Measures(found, errors, (low, high), (low, high), LEVEL), np.array(truths)[
-        :, np.newaxis, np.newaxis
-    ]
+    shares, held = np.unique(np.linspace(0, 2 * middle, people), return_counts=True)
+    truth, draws = Truth("number", people, held, shares), generator([int(1000 * middle)])
+    codes = part.protocol.draw_tallies(part.question, truth, runs, draws, np.arange(1))
+    tallies = part.protocol.read(part.question, codes, people).tallies.sum(axis=-1)
+    trials = steps.resolution * people
+    estimates = scale.place(scale.noise.estimate(tallies, trials) / trials)
+    off = estimates - scale.place(truth.mean)
+    return off[:, np.newaxis], errors_of(part, steps.noise, people)
 
 
-def check_changes(measures: _Measures, truths: Floats, *, exact: bool) -> None:
+def generator(seed: Sequence[int]) -> np.random.Generator:
+    return np.random.default_rng(list(seed))
+
+
+def check_changes(
+    rounds: Sequence[tuple[Floats, EstimateError]], *, exact: bool, widest: float = 0.985
+) -> None:
     """Check bias, errors and both kinds of intervals, with false alarms at ``ALARM`` in all."""
-    rounds, runs, values = measures.estimates.shape
-    pairs = _compared_rounds(rounds)
-    reach, shared = measures.reach(), measures.reach_together(len(pairs))
+    runs, values = rounds[0][0].shape
+    pairs = _compared_rounds(len(rounds))
     alarm = ALARM / (4 * values * len(pairs))
     far = -float(stats.norm.ppf(alarm / 2))
     missed_any = np.zeros(runs, dtype=bool)
-    for first, last in pairs:
-        moved = measures.estimates[last] - measures.estimates[first]
-        off = moved - (truths[last] - truths[first])
-        error = _differences(measures.errors[first], measures.errors[last])
-        assert (np.abs(off.mean(axis=0)) <= far * np.sqrt((error**2).mean(0) / runs)).all()
+    for (before, first), (after, last) in ((rounds[i], rounds[j]) for i, j in pairs):
+        off = after - before
+        variance = first.variance + last.variance
+        assert (np.abs(off.mean(axis=0)) <= far * math.sqrt(variance / runs)).all()
         # The variance of a square is 2 and the excess of the law, which is at most 3.
-        ratio, spread = (off**2).mean(axis=0) / (error**2).mean(axis=0), math.sqrt(5 / runs)
+        ratio, spread = (off**2).mean(axis=0) / variance, math.sqrt(5 / runs)
         assert (ratio <= 1 + far * spread).all()
         assert not exact or (ratio >= 1 - far * spread).all()
-        inside = (np.abs(off) <= _differences(reach[first], reach[last])).sum(axis=0)
+        up, down = reach(first, last, 1 - LEVEL)
+        inside = ((off <= up) & (off >= -down)).sum(axis=0)
         assert (stats.binom.cdf(inside, runs, LEVEL) >= alarm).all(), inside / runs
-        missed_any |= (np.abs(off) > _differences(shared[first], shared[last])).any(axis=1)
+        up, down = reach(first, last, (1 - LEVEL) / (values * len(pairs)))
+        missed_any |= ((off > up) | (off < -down)).any(axis=1)
         if exact:  # and no much wider interval than that
-            assert (stats.binom.sf(inside, runs, 0.985) >= alarm).all(), inside / runs
+            assert (stats.binom.sf(inside, runs, widest) >= alarm).all(), inside / runs
     assert stats.binom.sf(missed_any.sum() - 1, runs, 1 - LEVEL) >= alarm, missed_any.mean()
 
 
@@ -123,10 +113,8 @@ DRINKS = cf.Choice(["tea", "coffee", "water"], missing="refuse")
 @pytest.mark.parametrize(
     ("question", "wishes", "rounds"),
     [
-        (BIT, {"max_messages": 1}, [(300, 700), (250, 950), (310, 690)]),
         (DRINKS, {}, [(500, 480, 20), (400, 700, 0), (450, 540, 10)]),
         nightly(BIT, {}, [(1000, 0), (0, 1000), (500, 500)]),
-        nightly(DRINKS, {"local_epsilon": 4.0}, [(500, 480, 20), (400, 700, 0)]),
         nightly(DRINKS, {}, [(990, 5, 5), (5, 990, 5), (0, 0, 1000), (400, 400, 200)]),
     ],
 )
@@ -134,13 +122,31 @@ def test_changes_of_shares(
     question: cf.Bit | cf.Choice, wishes: dict[str, object], rounds: list[tuple[int, ...]]
 ) -> None:
     part = part_of(question, 1000, **wishes)
-    check_changes(*counted(part, rounds, RUNS), exact=True)
+    assert isinstance(part.protocol, Signed)
+    check_changes([counted(part, held, RUNS) for held in rounds], exact=True)
 
 
-@pytest.mark.long
-def test_changes_of_means() -> None:
-    part = part_of(cf.Number(0, 10, missing="refuse"), 1000, max_messages=16)
-    check_changes(*averaged(part, [0.2, 0.25, 0.4], RUNS), exact=False)
+@pytest.mark.parametrize(
+    ("question", "wishes", "rounds"),
+    [
+        (BIT, {"max_messages": 1}, [(300, 700), (250, 950), (310, 690)]),
+        nightly(DRINKS, {"local_epsilon": 4.0}, [(500, 480, 20), (400, 700, 0)]),
+    ],
+)
+def test_changes_of_flipped_shares(
+    question: cf.Bit | cf.Choice, wishes: dict[str, object], rounds: list[tuple[int, ...]]
+) -> None:
+    """Their law depends on the answers, and the bound for all of them is a little wider."""
+    part = part_of(question, 1000, local_epsilon=50.0, **wishes)
+    assert isinstance(part.protocol, Flips)
+    found = [counted(part, held, RUNS) for held in rounds]
+    check_changes(found, exact=True, widest=0.996)
+
+
+@pytest.mark.parametrize("wishes", [{"max_messages": 16}, nightly({"local_epsilon": math.inf})])
+def test_changes_of_means(wishes: dict[str, object]) -> None:
+    part = part_of(cf.Number(0, 10, missing="refuse"), 1000, **wishes)
+    check_changes([averaged(part, one, 2000) for one in (0.2, 0.25, 0.4)], exact=False)
 
 
 # ----------------------------------------------------------------------------
@@ -196,88 +202,69 @@ def test_rows_follow_from_the_releases(releases: list[cf.Release]) -> None:
     assert (cups.unit, drinks.unit) == ("cups", None)
 
 
-def reach_of(answer: Answer, size: int, value: int, misses: float) -> float:
-    """Return how far a share may be from its estimate, by the intervals of all values."""
-    estimate = answer.estimates[value]
-    ends = estimate - answer.low_together[value], answer.high_together[value] - estimate
-    normal = float(stats.norm.isf(misses / 2)) * answer.standard_errors[value]
-    return float(max(*ends, normal)) / size
-
-
-@pytest.mark.parametrize("rounds", [2, 3])
-def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
-    releases: list[cf.Release], rounds: int
+def test_what_holds_together_shares_the_chance_to_miss(
+    plan: cf.Plan, releases: list[cf.Release]
 ) -> None:
-    """Of three values in some rounds, and of their changes: the tail of exp(-x) for all of them."""
-    found = releases[:rounds]
-    drinks, cups = cf.trend(found).answers
-    shared = (1 - LEVEL) / 3
-    wider = math.log(shared / rounds) / math.log(shared)
-    for row in drinks.estimates:
-        value, release = LABELS.index(row.value), found[int(row.round[-1]) - 1]
-        answer, size = release.answer("drink"), release.reports
-        low, high = answer.low_together[value] / size, answer.high_together[value] / size
-        person, below, above = 1 / size, row.estimate - low, high - row.estimate
-        if below >= 0 <= above:
-            low, high = (
-                row.estimate - wider * (below + person),
-                row.estimate + wider * (above + person),
-            )
-            assert row.low_together == pytest.approx(max(0.0, low))
-            assert row.high_together == pytest.approx(min(1.0, high))
-    compared = len(_compared_rounds(rounds))
-    wider = math.log(shared / compared) / math.log(shared)
+    """Of three values in three rounds, and of two changes more than there are values."""
+    drinks, cups = cf.trend(releases, plans=[plan]).answers
+    miss = 1 - LEVEL
+    noise = plan.part("drink").protocol.noise(DRINKS)
+    assert isinstance(noise, SignedNoise)
+    for value, label in enumerate(LABELS):
+        rows = [row for row in drinks.estimates if row.value == label]
+        for row, release in zip(rows, releases, strict=True):
+            tallies = release.answer("drink").tallies
+            low, high = two_sided(noise, tallies, release.reports, miss / 9)
+            ends = (low[value] / release.reports, high[value] / release.reports)
+            assert (row.low_together, row.high_together) == pytest.approx(ends)
+    errors = [error_of(noise, one.reports, 1.0 / one.reports) for one in releases]
     for row in drinks.changes:
-        value = LABELS.index(row.value)
-        both = [found[int(name[-1]) - 1] for name in (row.round, row.until)]
-        reach = wider * math.hypot(
-            *(
-                reach_of(one.answer("drink"), one.reports, value, shared) + 1 / one.reports
-                for one in both
-            )
-        )
-        assert row.low_together == pytest.approx(max(-1.0, row.estimate - reach))
-        assert row.high_together == pytest.approx(min(1.0, row.estimate + reach))
+        first, last = (int(name[-1]) - 1 for name in (row.round, row.until))
+        up, down = reach(errors[first], errors[last], miss)
+        assert row.low == pytest.approx(max(row.estimate - up, -1.0))
+        assert row.high == pytest.approx(min(row.estimate + down, 1.0))
+        up, down = reach(errors[first], errors[last], miss / 9)
+        assert row.low_together == pytest.approx(max(row.estimate - up, -1.0))
+        assert row.high_together == pytest.approx(min(row.estimate + down, 1.0))
+    question, steps = plan.part("cups").question, plan.part("cups").protocol.thermometer
+    scale = Scale(0.0, 10.0, steps.resolution, steps.noise)
+    assert question.shape == "number"
+    for row, release in zip(cups.estimates, releases, strict=True):
+        bits = release.answer("cups").tallies.sum(keepdims=True)
+        means = mean_ends(scale, bits, release.reports, miss / 3)
+        ends = float(means[0][0]), float(means[1][0])
+        assert (row.low_together, row.high_together) == pytest.approx(ends)
     # A mean is in its own unit, and no share of anything: nothing is cut off at 1.
-    wider = math.log((1 - LEVEL) / rounds) / math.log(1 - LEVEL)
-    for row, release in zip(cups.estimates, found, strict=True):
-        (low,), (high,) = release.answer("cups").low_together, release.answer("cups").high_together
-        assert row.low_together == pytest.approx(row.estimate - wider * (row.estimate - low))
-        assert row.high_together == pytest.approx(row.estimate + wider * (high - row.estimate))
-        assert row.high_together > 1
-    assert all(row.high_together - row.low_together > 1 for row in cups.changes)
+    assert all(row.high_together > 1 for row in cups.estimates)
 
 
-def test_the_longer_of_two_whiskers_counts() -> None:
-    ones = np.ones((2, 2))
-    for ends in ((-3 * ones, 1 * ones), (-1 * ones, 3 * ones)):
-        measures = _Measures(0 * ones, 0.1 * ones, ends, ends, LEVEL)
-        assert (measures.reach() == 3).all()
-        half = (1 - LEVEL) / 2
-        assert measures.reach_together(1) == pytest.approx(3 * ones)
-        assert measures.reach_together(7) == pytest.approx(
-            3 * math.log(half / 7) / math.log(half) * ones
-        )
-    # Where noise is all that is known, the error tells, for as many values as there are.
-    none = _Measures(0 * ones, ones, (0 * ones, 0 * ones), (0 * ones, 0 * ones), LEVEL)
-    assert none.reach_together(1) == pytest.approx(float(stats.norm.isf(0.0125)) * ones)
+def test_without_plans_intervals_are_wider_and_say_so(
+    plan: cf.Plan, releases: list[cf.Release]
+) -> None:
+    known, unknown = cf.trend(releases, plans=[plan]), cf.trend(releases)
+    warned = "The plan of some release was not given"
+    assert warned not in " ".join(str(known).split())
+    assert warned in " ".join(str(unknown).split())
+    for one, other in zip(known.table(), unknown.table(), strict=True):
+        assert (one.estimate, one.standard_error) == (other.estimate, other.standard_error)
+        assert other.low_together <= one.low_together
+        assert other.high_together >= one.high_together
+        if one.until:
+            assert other.low <= one.low < one.high <= other.high
+    # One plan too few, and nothing more is claimed than without any.
+    moved = [replace(releases[0], plan_id="f" * 64), *releases[1:]]
+    assert not cf.trend(moved, plans=[plan]).laws_known
 
 
-def test_an_estimate_outside_its_interval_moves_no_end(releases: list[cf.Release]) -> None:
-    """Shares below 0 are estimated, and their intervals start at 0."""
+def test_no_interval_leaves_what_is_possible(releases: list[cf.Release]) -> None:
     first, second, _ = releases
     answer = first.answers[0]
-    below = replace(
-        answer,
-        estimates=np.array([-3.0, 100.0, 330.0]),
-        low_together=np.array([0.0, 90.0, 300.0]),
-        high_together=np.array([5.0, 110.0, 315.0]),
-    )
+    below = replace(answer, estimates=np.array([-3.0, 100.0, 330.0]))
     moved = replace(first, answers=(below, *first.answers[1:]))
     rows = {row.value: row for row in cf.trend([moved, second]).answers[0].estimates[::2]}
     assert rows["tea"].low_together == 0
     assert rows["water"].high_together == 1
-    assert 0 < rows["coffee"].low_together < 90 / 315
+    assert 0 < rows["coffee"].low_together < rows["coffee"].high_together < 1
 
 
 def test_a_trend_is_called_as_its_last_release_and_its_rounds_by_number(
@@ -415,20 +402,6 @@ def test_two_rounds_are_compared_once() -> None:
     assert _compared_rounds(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
 
 
-def test_fewer_misses_are_further_away() -> None:
-    ones = np.ones((2, 1))
-    measures = _Measures(0 * ones, ones, (-2 * ones, 2 * ones), (-2 * ones, 2 * ones), LEVEL)
-    assert (measures.widened(2 * ones, 1) == 2).all()
-    # P(|X| > x) = exp(-x) is the longest tail that a log-concave law has.
-    longer = math.log(0.005) / math.log(0.05)
-    assert measures.widened(2 * ones, 10) == pytest.approx(2 * longer * ones)
-    stepped = replace(measures, person=0.5 * ones)
-    assert stepped.widened(2 * ones, 10) == pytest.approx(2.5 * longer * ones)
-    assert (measures.reach() == 2).all()
-    cut = replace(measures, each=(0 * ones, 0.5 * ones))
-    assert cut.reach() == pytest.approx(1.959964 * ones)
-
-
 def test_what_all_rounds_promise(plan: cf.Plan, releases: list[cf.Release]) -> None:
     added = cf.trend(releases).guarantee
     assert (added.epsilon, added.delta) == pytest.approx((6, 3e-4))
@@ -518,57 +491,3 @@ def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) 
         adjusted = cf.analyze(batch, plan, adjustment=adjustment)
         with pytest.raises(InvalidInput, match="unbiased"):
             cf.trend([first, adjusted])
-
-
-NOISES: dict[str, TallyNoise] = {
-    **{
-        f"signed, {ratio}, gain {gain}, {people} of 1000": SignedNoise(((1, ratio),), people, gain)
-        for ratio in (Fraction(1, 10), Fraction(1, 2), Fraction(2, 3), Fraction(9, 10))
-        for gain in (1, 2)
-        for people in (1000, 400)
-    },
-    **{f"flips, {flip}": Noise.flips(flip) for flip in (Fraction(1, 20), Fraction(3, 10))},
-    "decoys": Noise(1, Fraction(1), Fraction(0), cover_slots=1, cover=Fraction(1, 50)),
-}
-
-
-@pytest.mark.parametrize("rounds", [2, 4, 12, 52])
-@pytest.mark.parametrize("name", NOISES)
-def test_a_widened_whisker_reaches_as_far_as_the_exact_one(name: str, rounds: int) -> None:
-    noise, people = NOISES[name], 1000
-    tally = np.array([round(float(noise.slope * 500 + Fraction(noise.base(people))))])  # type: ignore[arg-type]
-    ends = [two_sided(noise, tally, people, chance) for chance in (0.05, 0.05 / rounds)]
-    (low, high), (exact_low, exact_high) = [(int(low[0]), int(high[0])) for low, high in ends]
-    estimate = float(noise.estimate(tally, reports=people)[0])
-    one = np.array([[0.0]])
-    measures = _Measures(one, one, (one, one), (one, one), LEVEL, person=1.0)
-    whiskers = np.array([estimate - low, high - estimate])
-    below, above = measures.widened(whiskers, rounds).tolist()
-    # A count is whole: an interval to x holds the same ones as one to the whole number below it.
-    assert math.floor(estimate + above + 1e-9) >= exact_high
-    assert math.ceil(estimate - below - 1e-9) <= exact_low
-
-
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
-@pytest.mark.parametrize("ratio", [0.02, 0.165, 0.288, 0.431, 0.658, 0.829, 0.95])
-def test_the_interval_of_a_change_misses_no_more_than_it_says(ratio: float, level: float) -> None:
-    """By enumeration: both rounds have noise of P(d) = (1 - a) / (1 + a) * a^|d|."""
-    most = math.ceil(60 / -math.log(ratio))
-    places = np.arange(-most, most + 1)
-    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(places)
-    people, half = 1000, (1 - level) / 2
-    noise = SignedNoise(((1, Fraction(ratio)),), people, 1)
-    tally = np.array([round(float(noise.slope * 500 + Fraction(noise.base(people))))])
-    low, high = (one.astype(np.float64) for one in two_sided(noise, tally, people, 1 - level))
-    estimate = noise.estimate(tally, reports=people)
-    # The ends are those of the law: beyond them it has no more than it may miss.
-    far = int(high[0] - estimate[0])
-    assert law[places > far].sum() <= half < law[places >= far].sum()
-    error = np.array([math.sqrt(2 * ratio) / (1 - ratio)])
-    measures = _Measures(estimate, error, (low, high), (low, high), level, person=1.0)
-    reach = float(_differences(measures.reach(), measures.reach())[0])
-    both, distances = np.convolve(law, law), np.arange(-2 * most, 2 * most + 1)
-    assert both[np.abs(distances) <= reach].sum() >= level
-    if (ratio, level) == (0.165, 0.95):  # where the last count that is not excluded is too near
-        shorter = reach - math.sqrt(2)
-        assert both[np.abs(distances) <= shorter].sum() == pytest.approx(0.891, abs=5e-4)

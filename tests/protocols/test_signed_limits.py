@@ -12,13 +12,13 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
-from chaffinch.analysis.intervals import two_sided
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed
+from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import SignedNoise
 from chaffinch.protocols.signed import Digit
 from chaffinch.shuffling.in_memory import shuffle_with

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from chaffinch.analysis.answered import COUNT_SHARE, Answerers, answered_mean, answered_shares
-from chaffinch.analysis.intervals import two_sided
 from chaffinch.analysis.numbers import Scale, _survival_within
 from chaffinch.planning.expansion import GAP_SHARE
 from chaffinch.planning.plan import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.simulate import judging
@@ -91,7 +91,7 @@ class Collections:
         alpha = (1 - LEVEL) * COUNT_SHARE
         yes = self.reading.tallies[..., -1:]
         self.answerers = Answerers.of(self.reading.noise, yes, PEOPLE, alpha)
-        self.found = answered_mean(self.scale, self.totals, self.answerers, LEVEL)
+        self.found = answered_mean(self.scale, self.totals, self.answerers, 1 - LEVEL)
 
 
 def room_of(made: Collections, weight: float, people: People, alarm: float) -> float:

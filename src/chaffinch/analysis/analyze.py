@@ -18,7 +18,6 @@ from chaffinch.analysis.answered import (
     share_ends,
 )
 from chaffinch.analysis.crossed import crossed_answer
-from chaffinch.analysis.intervals import intervals, miss_chance, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput
@@ -26,6 +25,7 @@ from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.expansion import counts_gaps
 from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
+from chaffinch.protocols.intervals import intervals, miss_chance, simultaneous
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import COUNT, MISSING, REFUSE, Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary
@@ -230,7 +230,7 @@ def _counted_number(
     yes = answered.tallies[-1:]  # where a no has a tally of its own, it stands before
     people = Answerers.of(answered.noise, yes, reports, alpha * COUNT_SHARE)
     totals = reading.tallies.sum(keepdims=True)
-    found = answered_mean(scale, totals, people, asked.level)
+    found = answered_mean(scale, totals, people, alpha)
     notes = [*_treatment_notes(question), _CONSERVATIVE_MEAN]
     if reading.lowered or answered.lowered:
         notes.append("Some codes were sent too often; they were lowered.")

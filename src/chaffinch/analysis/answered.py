@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
 
@@ -76,25 +76,25 @@ class _AnsweredMean:
 
 
 def answered_mean(
-    scale: Scale, totals: ArrayLike, people: Answerers, level: float
+    scale: Scale, totals: ArrayLike, people: Answerers, alpha: float
 ) -> _AnsweredMean:
     """Return mean and sum from the tallies of all bits, with gaps sent as the middle.
 
-    ``people`` misses with ``COUNT_SHARE`` of one minus the level.
+    Its interval misses with ``alpha``, of which that of ``people`` takes ``COUNT_SHARE``.
 
     >>> from fractions import Fraction
     >>> from chaffinch.protocols.noise import Noise
     >>> noise = Noise.flips(Fraction(1, 20))
     >>> people = Answerers.of(noise, np.array([770]), 1000, 0.05 * COUNT_SHARE)
-    >>> found = answered_mean(Scale(0.0, 10.0, 4, noise), np.array([2000]), people, 0.95)
+    >>> found = answered_mean(Scale(0.0, 10.0, 4, noise), np.array([2000]), people, 0.05)
     >>> [round(float(one[0]), 2) for one in (people.estimate, found.mean, found.total)]
     [800.0, 5.0, 4000.0]
     """
     n, middle, width = people.reports, 0.5 * (scale.low + scale.high), scale.high - scale.low
     trials = scale.resolution * n
-    within = 1.0 - miss_chance(level) * (1.0 - COUNT_SHARE)
+    own = alpha * (1.0 - COUNT_SHARE)
     away = n * (scale.place(scale.noise.estimate(totals, trials) / trials) - middle)
-    low, high = (n * (end - middle) for end in mean_ends(scale, totals, n, within))
+    low, high = (n * (end - middle) for end in mean_ends(scale, totals, n, own))
     noise = float(scale.noise.standard_error(trials))
     spread = width * np.sqrt(noise**2 + n / 4.0) / scale.resolution
     nobody = people.low < 1

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.analysis.intervals import miss_chance
 from chaffinch.privacy.numerics import special
+from chaffinch.protocols.intervals import miss_chance
 from chaffinch.protocols.joint import JointNoise
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import COUNT, Bit, Cross

@@ -18,15 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch import checks
-from chaffinch.analysis.intervals import miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.expansion import GAP_SHARE
-from chaffinch.privacy.numerics import special
+from chaffinch.protocols.intervals import miss_chance, rounding_share, simultaneous, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
-
-_ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Mean:
     trials = scale.resolution * reports
     tally = np.asarray(np.sum(np.asarray(tallies)))
     spread = float(scale.noise.standard_error(trials))
-    low, high = mean_ends(scale, tally, reports, level)
+    low, high = mean_ends(scale, tally, reports, miss_chance(level))
     width = scale.high - scale.low
     return _Mean(
         reports=reports,
@@ -104,32 +100,18 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Mean:
     )
 
 
-def mean_ends(scale: Scale, totals: ArrayLike, reports: int, level: float) -> tuple[Floats, Floats]:
-    """Return the ends of the intervals of ``mean`` for many tallies of all bits at once."""
-    alpha = miss_chance(level)
+def mean_ends(scale: Scale, totals: ArrayLike, reports: int, alpha: float) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of ``mean`` for many tallies of all bits at once.
+
+    Each misses with a chance of at most ``alpha``.
+    """
     trials = scale.resolution * reports
-    spread = float(scale.noise.standard_error(trials))
-    # By n, r and q alone: a split that the tallies choose would not keep the level.
-    share = min(
-        _ROUNDING_SHARES,
-        key=lambda part: (
-            -float(special.ndtri(0.5 * alpha * (1 - part))) * spread
-            + _rounding(reports, alpha * part)
-        ),
-    )
+    share, room = rounding_share(scale.noise, trials, reports, alpha)
     low, high = two_sided(scale.noise, totals, trials, alpha * (1 - share))
-    room = _rounding(reports, alpha * share)
     # Outwards by one float, so that rounding of the last operations cannot cut a corner.
     lower = np.nextafter(scale.place((low - room) / trials), -np.inf)
     upper = np.nextafter(scale.place((high + room) / trials), np.inf)
     return np.clip(lower, scale.low, scale.high), np.clip(upper, scale.low, scale.high)
-
-
-def _rounding(reports: int, alpha: float) -> float:
-    """Return t with |T − r·Σx| < t but for a chance of ``alpha``."""
-    if alpha == 0.0:
-        return float(reports)
-    return min(math.sqrt(reports * math.log(2 / alpha) / 2) * (1 + 1e-12), float(reports))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,105 +1,35 @@
 """Several releases of a repeated survey: estimates by round, and how far they have moved.
 
-The noise of one round is independent of that of another, so the errors of a difference add up in
-squares. Its interval is made of those of both ends, which are exact, in the same way: if each
-end is within h of its estimate, the difference is within √(h₁² + h₂²) of its own, with the same
-probability. That is exact for normal errors. [Zou and Donner 2008, Statistics in Medicine 27,
-1693–1702] Noise on whole numbers is another matter: h is the last count that is not excluded, and
-with little noise a difference beyond √(h₁² + h₂²) is far more likely than it should be (11% in
-place of 5% for signed decoys of ratio 0.165). So each h counts with one person more, the first
-count that is excluded. That is not proven; by enumeration it is enough for signed decoys of every
-ratio and for flips, at levels from 50% to 99.9%, and a release says "about".
+The noise of one round is independent of that of another. The interval of a change follows from the
+law of the difference of both noises, where the plans of the releases are given (``differences``
+says how); without them the law is not known, and the interval follows from the standard errors.
 
 Intervals that hold together share out the chance α to miss among m of them (Bonferroni), as in a
-release. Releases have them for their own values, at some chance a. For a smaller one, b, a whisker
-of length h becomes one of w·(h + s), with w = ln b / ln a and s one person. Noise on whole numbers
-has P[D ≥ 0] ≥ ½ if it is symmetric, and P[D ≥ h + s] ≤ a/2, as h is the last that is not excluded.
-If it is log-concave, as that of signed decoys is, the logarithm of its tail lies below the line
-through these two points, which falls to b/2 at w·(h + s): everything beyond is excluded. (A whisker
-of w·h is too short: P[D > 0] is less than ½, and P[D > h] may be much less than a/2.)
-
-Not proven are two cases. Flips are a little skew; but their tails are those of a normal law, for
-which w is much too large (1.83 in place of 1.46 for twelve rounds at 95%). The noise of a number in
-two digits has two lattices, and is log-concave on neither; steps of a mean are not known here, and
-are small beside its noise.
+release: among all values in all rounds, or among all changes of all values.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.adjust import was_adjusted
-from chaffinch.analysis.intervals import miss_chance
+from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
 from chaffinch.planning.explanation import weakest_unit
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
-from chaffinch.privacy.numerics import special
-from chaffinch.protocols.noise import Floats
+from chaffinch.protocols.intervals import miss_chance
 from chaffinch.release.surveys import Answer, Release
 from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow
 from chaffinch.rounding import add_promises
 
 _MOST_ROUNDS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Measures:
-    """Estimates of one question: rounds in the first axis, values in the last."""
-
-    estimates: Floats
-    errors: Floats
-    each: tuple[Floats, Floats]
-    """Ends of intervals that hold one by one, at the level of the releases."""
-    together: tuple[Floats, Floats]
-    """Ends of those that hold for all values of a round."""
-    level: float
-    person: Floats | float = 0.0
-    """By how much one person more or less moves an estimate, in each round; 0 for means."""
-    bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Between which numbers the truth is, as far as the release tells."""
-
-    @property
-    def chance(self) -> float:
-        """Return the chance that one of the intervals by themselves misses."""
-        return miss_chance(self.level)
-
-    @property
-    def shared_chance(self) -> float:
-        """Return the chance that one of the intervals for all values misses."""
-        return self.chance / int(self.estimates.shape[-1])
-
-    def reach(self) -> Floats:
-        """Return how far from an estimate the truth is excluded, each by itself."""
-        return np.asarray(_reach(self, self.each, self.chance) + self.person)
-
-    def reach_together(self, intervals: int) -> Floats:
-        """Return the same for so many intervals of each value that must hold together."""
-        return self.widened(_reach(self, self.together, self.shared_chance), intervals)
-
-    def widened(self, whiskers: Floats, intervals: int) -> Floats:
-        """Return how long whiskers are for so many times fewer misses."""
-        times = math.log(self.shared_chance / intervals) / math.log(self.shared_chance)
-        return np.asarray(times * (whiskers + self.person))
-
-
-def _reach(measures: _Measures, ends: tuple[Floats, Floats], chance: float) -> Floats:
-    # An end that was cut off at what is possible says less than the other one, or than the error.
-    below, above = measures.estimates - ends[0], ends[1] - measures.estimates
-    normal = -float(special.ndtri(0.5 * chance)) * measures.errors
-    return np.asarray(np.maximum(np.maximum(below, above), normal))
-
-
-def _differences(first: Floats, last: Floats) -> Floats:
-    """Return how far differences reach, from the reach of both ends; or their standard errors."""
-    return np.asarray(np.hypot(first, last))
 
 
 def _compared_rounds(rounds: int) -> list[tuple[int, int]]:
@@ -120,7 +50,8 @@ def trend(
     and the first with the last. Every change has a standard error and two intervals: one by
     itself, and one that holds for all changes of the question together. ``names`` are what the
     rounds are called. With the ``plans`` of all releases, what they promise somebody who took
-    part in all of them is composed exactly; without, the promises are added up.
+    part in all of them is composed exactly, and intervals follow from the laws of the noise;
+    without, the promises are added up, and intervals, which follow from standard errors, are wider.
     """
     found = list(releases)
     checks.whole("number of releases", len(found), least=2, most=_MOST_ROUNDS)
@@ -131,15 +62,17 @@ def trend(
         for name, one in zip(called, found, strict=True)
     )
     common, left_out = _common_questions(found)
+    known = {plan.id: plan for plan in plans}
     return Trend(
         title=found[-1].title,
-        guarantee=_promise_of_all(found, {plan.id: plan for plan in plans}),
+        guarantee=_promise_of_all(found, known),
         rounds=rounds,
         level=found[0].level,
         version=found[-1].version,
-        answers=tuple(_answer(name, found, rounds) for name in common),
+        answers=tuple(_answer(name, found, called, known) for name in common),
         left_out=tuple(left_out),
         protects=weakest_unit(one.promised_unit for one in found),
+        laws_known=all(one.plan_id in known for one in found),
     )
 
 
@@ -188,80 +121,55 @@ def _asked(answer: Answer) -> tuple[object, ...]:
     return answer.labels, None if answer.summary is None else answer.summary.unit
 
 
-def _answer(name: str, found: Sequence[Release], rounds: Sequence[Round]) -> TrendAnswer:
-    answers = [one.answer(name) for one in found]
-    measured = answers[0].summary is not None
-    # Counts of different crowds cannot be compared: their shares can.
-    sizes = [1.0 if measured else float(one.reports) for one in found]
-    bounds = (-math.inf, math.inf) if measured else (0.0, 1.0)
-    person = 0.0 if measured else 1.0 / np.array(sizes)[:, None]
-    measures = replace(_measures(answers, sizes, found[0].level, bounds), person=person)
-    labels, names = answers[0].labels, [one.name for one in rounds]
+def _answer(
+    name: str, found: Sequence[Release], names: Sequence[str], plans: dict[str, Plan]
+) -> TrendAnswer:
+    rounds = [RoundAnswer.of(one, name, plans.get(one.plan_id)) for one in found]
+    first, miss = rounds[0].answer, miss_chance(found[0].level)
     return TrendAnswer(
         question=name,
-        labels=labels,
-        unit=answers[0].summary.unit if answers[0].summary else None,
-        estimates=tuple(_estimate_rows(name, labels, names, measures)),
-        changes=tuple(_change_rows(name, labels, names, measures)),
-    )
-
-
-def _measures(
-    answers: Sequence[Answer], sizes: Sequence[float], level: float, bounds: tuple[float, float]
-) -> _Measures:
-    def column(values: Iterable[Floats]) -> Floats:
-        pairs = zip(values, sizes, strict=True)
-        return np.array([value / size for value, size in pairs], dtype=np.float64)
-
-    return _Measures(
-        estimates=column(one.estimates for one in answers),
-        errors=column(one.standard_errors for one in answers),
-        each=(column(one.low for one in answers), column(one.high for one in answers)),
-        together=(
-            column(one.low_together for one in answers),
-            column(one.high_together for one in answers),
-        ),
-        level=level,
-        bounds=bounds,
+        labels=first.labels,
+        unit=first.summary.unit if first.summary else None,
+        estimates=tuple(_estimate_rows(rounds, names, miss)),
+        changes=tuple(_change_rows(rounds, names, miss)),
     )
 
 
 def _estimate_rows(
-    question: str, labels: Sequence[str], names: Sequence[str], measures: _Measures
+    rounds: Sequence[RoundAnswer], names: Sequence[str], miss: float
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
-    # Only what lies beyond the estimate is stretched; the bounds cut off the rest.
-    centre, (low, high) = measures.estimates, measures.together
-    below, above = np.maximum(centre - low, 0.0), np.maximum(high - centre, 0.0)
-    ends = (
-        low - (measures.widened(below, len(names)) - below),
-        high + (measures.widened(above, len(names)) - above),
-    )
-    together = [np.clip(end, *measures.bounds) for end in ends]
-    columns = (centre, measures.errors, *measures.each, *together)
+    labels, question = rounds[0].answer.labels, rounds[0].answer.question
+    share = miss / (len(labels) * len(rounds))
+    columns = [
+        (one.estimates, one.standard_errors, *one.released, *one.ends(share)) for one in rounds
+    ]
     for value, label in enumerate(labels):
-        for place, name in enumerate(names):
-            numbers = (float(column[place, value]) for column in columns)
-            yield TrendRow(question, label, name, "", *numbers)
+        for name, column in zip(names, columns, strict=True):
+            yield TrendRow(question, label, name, "", *(float(part[value]) for part in column))
 
 
 def _change_rows(
-    question: str, labels: Sequence[str], names: Sequence[str], measures: _Measures
+    rounds: Sequence[RoundAnswer], names: Sequence[str], miss: float
 ) -> Iterable[TrendRow]:
     """Yield the changes; together means: of all values between all rounds that are compared."""
-    pairs = _compared_rounds(len(names))
-    reach, shared = measures.reach(), measures.reach_together(len(pairs))
-    low, high = measures.bounds
-    most = (low - high, high - low)
+    labels, question = rounds[0].answer.labels, rounds[0].answer.question
+    pairs = _compared_rounds(len(rounds))
+    share = miss / (len(labels) * len(pairs))
+    changes = [_change(rounds[first], rounds[last], miss, share) for first, last in pairs]
     for value, label in enumerate(labels):
-        for first, last in pairs:
-            moved = float(measures.estimates[last, value] - measures.estimates[first, value])
-            error, each, together = (
-                float(_differences(one[first, value], one[last, value]))
-                for one in (measures.errors, reach, shared)
-            )
-            ends = np.clip([moved - each, moved + each, moved - together, moved + together], *most)
-            yield TrendRow(question, label, names[first], names[last], moved, error, *ends.tolist())
+        for (first, last), change in zip(pairs, changes, strict=True):
+            yield TrendRow(question, label, names[first], names[last], *change[value])
+
+
+def _change(
+    first: RoundAnswer, last: RoundAnswer, miss: float, share: float
+) -> list[tuple[float, ...]]:
+    """Return how far each value has moved, its standard error, and the ends of both intervals."""
+    moved = last.estimates - first.estimates
+    errors = np.hypot(first.standard_errors, last.standard_errors)
+    ends = (*change_ends(first, last, miss), *change_ends(first, last, share))
+    return list(zip(*(column.tolist() for column in (moved, errors, *ends)), strict=True))
 
 
 def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:

@@ -83,6 +83,8 @@ class Trend(Publication):
     """Questions that not every release asks in the same way."""
     protects: Unit = "person"
     """What all releases promise to protect: a person, or no more than a row of a table."""
+    laws_known: bool = False
+    """Whether the plans of all releases were given, so that the law of their noise is known."""
 
     def table(self) -> list[TrendRow]:
         """Return all rows; shares are parts of 1."""
@@ -164,6 +166,7 @@ def _trend_statement(trend: Trend) -> Statement:
         sections=tuple(_sections(trend)),
         notes=(
             *((ROWS_ONLY,) if trend.protects == "row" else ()),
+            *(() if trend.laws_known else (_LAWS_UNKNOWN,)),
             *((f"Not the same in all releases, and left out: {left_out}.",) if left_out else ()),
         ),
         reading=_reading_advice(trend),
@@ -185,6 +188,13 @@ def _one_round_sentence(trend: Trend) -> str:
     )
 
 
+_LAWS_UNKNOWN = (
+    "The plan of some release was not given, so the law of its noise is not known here: intervals "
+    "are wider than they need be, and those of means of who answered hold with about their level. "
+    "With all plans they follow from the laws themselves."
+)
+
+
 def _reading_advice(trend: Trend) -> tuple[str, ...]:
     level = percent_text(trend.level)
     return (
@@ -194,10 +204,10 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
             "took part, so other people in another round may answer differently for no reason."
         ),
         (
-            f"The {level} interval of a change holds the truth with about that probability, if "
+            f"The {level} interval of a change holds the truth with at least that probability, if "
             "you had it in mind before looking. For changes picked out because they are the "
-            "largest or a surprise, use the interval for all together: all changes of the question "
-            f"lie in theirs at once with a probability of about {level} or more."
+            "largest or a surprise, use the interval for all together: with a probability of at "
+            f"least {level}, all changes of the question lie in theirs at once."
         ),
         "A change whose interval holds 0 may be no change at all.",
         "Shares are parts of the reports of their own round, whose number may differ.",

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.expansion import counts_gaps
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.base import Reading, number_question
+from chaffinch.protocols.intervals import miss_chance, two_sided
 from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
@@ -348,6 +348,6 @@ class _Numbers:
         return np.asarray(tallies.sum(axis=-1, keepdims=True))
 
     def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        low, high = mean_ends(self.scale, self._totals(seen), self.people, level)
+        low, high = mean_ends(self.scale, self._totals(seen), self.people, miss_chance(level))
         inside = (low <= self.expected.truth) & (self.expected.truth <= high)
         return inside, inside

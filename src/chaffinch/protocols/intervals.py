@@ -47,6 +47,9 @@ from chaffinch.wire.batches import Counts
 SHARPNESS = 0.02
 """How far, in standard deviations of the tally, an end may be from the exact one."""
 
+_ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
+
 _LONGEST_VARIANCE = 1e10
 """Beyond this variance of the tally only closed bounds are used."""
 
@@ -140,6 +143,31 @@ def two_sided(
     # Without noise, tallies between two multiples of `copies` reject every count.
     low, high = np.minimum(low, high), np.maximum(low, high)
     return low[where].reshape(seen.shape), high[where].reshape(seen.shape)
+
+
+def rounding_share(
+    noise: TallyNoise, trials: int, reports: int, alpha: float
+) -> tuple[float, float]:
+    """Return which share of ``alpha`` the rounding of numbers gets, and how many steps it takes.
+
+    The sum of so many numbers, each rounded to a step by chance, is off by fewer steps than that
+    but for this share [Hoeffding 1963]. The rest is for the noise of ``trials`` bits.
+    """
+    spread = float(noise.standard_error(trials))
+
+    def room(part: float) -> float:
+        if part == 0.0:
+            return float(reports)
+        return min(
+            math.sqrt(reports * math.log(2 / (alpha * part)) / 2) * (1 + 1e-12), float(reports)
+        )
+
+    # By n, r and q alone: a split that the tallies choose would not keep the level.
+    share = min(
+        _ROUNDING_SHARES,
+        key=lambda part: -float(special.ndtri(0.5 * alpha * (1 - part))) * spread + room(part),
+    )
+    return share, room(share)
 
 
 def _whole_tallies(tallies: ArrayLike, largest: int) -> Counts:
@@ -267,7 +295,7 @@ _STEPS = 150
 _PRODUCTS = 1_000_000
 """Up to this many multiplications the lattice is that of the integers."""
 
-_LYAPUNOV = 0.5600
+LYAPUNOV = 0.5600
 """Berry–Esseen for independent, unequal terms [Shevtsova 2010, Doklady Math. 82(3), 862–864]."""
 
 
@@ -375,7 +403,7 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     variance, so the Lyapunov fraction is below 1/sd.
     """
     least, most = np.sort(noise.tally_variance([0, reports], reports))
-    error = _LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
+    error = LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
     # The error of the normal law is paid first. Where it takes nearly all of the tail, what is left
     # asks for so far a quantile that Chernoff is better.
     if not error < 0.9 * tail:
@@ -469,9 +497,27 @@ def _critical_difference(
     D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
     rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
     """
+    law = law_of_difference(parts, exponent, tail)
+    if law is None:
+        return _chernoff_difference(parts, float(exponent), tail)
+    step, total = law
+    above = np.cumsum(total.mass[::-1])[::-1]
+    above = above * (1 + 2 * (total.relative + gamma(len(above) + 8.0))) + total.missing
+    first = int(np.count_nonzero(above > Wide(tail)))
+    # D is at most a lattice point; c is one more than the lattice point before the first one.
+    return step * (total.start + first - 1) + 1
+
+
+def law_of_difference(
+    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
+) -> tuple[int, Law] | None:
+    """Return a step, and the law of D in such steps, rounded up to one; None where it is too long.
+
+    What windows lack is a ten-thousandth of ``tail``.
+    """
     # All masses are worked out from P[Z = 0] = (1 − a)^g, which must stay a float.
     if any(-float(exponent) * math.log1p(-float(a)) > _MOST_EXPONENT for _, a in parts):
-        return _chernoff_difference(parts, float(exponent), tail)
+        return None
     cut = Wide(tail) * Wide(1e-4) / len(parts)
     scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in parts]
     span = sum(int(places[-1] - places[0]) for places, _ in scattered)
@@ -479,11 +525,7 @@ def _critical_difference(
     total = laws.point(0)
     for places, law in scattered:
         total = laws.convolve(total, _on_lattice(places, law, step), most_products=1 << 62)
-    above = np.cumsum(total.mass[::-1])[::-1]
-    above = above * (1 + 2 * (total.relative + gamma(len(above) + 8.0))) + total.missing
-    first = int(np.count_nonzero(above > Wide(tail)))
-    # D is at most a lattice point; c is one more than the lattice point before the first one.
-    return step * (total.start + first - 1) + 1
+    return step, total
 
 
 def _difference(
