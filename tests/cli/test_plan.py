@@ -51,6 +51,13 @@ def test_the_other_way_round(cli: Callable[..., Done]) -> None:
     )
 
 
+def test_an_error_may_be_that_of_all_values_together(cli: Callable[..., Done]) -> None:
+    asked = ("plan", "--choice", "a,b,c", "--users", 1000, "--error", "2%", "--local-epsilon", 50)
+    each, together = (cli(*asked, *more, "--explain") for more in ((), ("--together",)))
+    assert "each by itself, are" in " ".join(each.out.split())
+    assert "for all values of a question together, are" in " ".join(together.out.split())
+
+
 @pytest.mark.parametrize(
     "question",
     [("--number", "0:60"), ("--flags", "dark mode, large text")],
@@ -164,6 +171,7 @@ def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], folder: Path) -> No
         (["plan", "--bit", "--users", 100], 2),
         (["plan", "--bit", "--users", 100, "--epsilon", 1, "--error", "1%"], 2),
         (["plan", "--bit", "--users", 100, "--epsilon", 1, "--confidence", "90%"], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--together"], 2),
         (["plan", "--bit", "--number", "0:1", "--users", 100, "--epsilon", 1], 2),
         (["plan", "--number", "5", "--users", 100, "--epsilon", 1], 2),
         (["plan", "--number", "5:1", "--users", 100, "--epsilon", 1], 2),

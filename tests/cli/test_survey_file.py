@@ -33,7 +33,7 @@ def test_what_the_example_comments_out_works_too() -> None:
         lines.append(bare if option or flat else line)
     text = "\n".join(lines).replace("epsilon = 1.0", "").replace("# confidence", "confidence")
     found = survey_from(text)
-    assert found.error == cf.Error(0.005, 0.95)
+    assert found.error == cf.Error(0.005, 0.95, together=True)
     assert set(found.survey.questions) == {"browser", "reading", "member", "settings", "visited"}
     assert found.columns == {"browser": "Browser"}
     assert found.table == Settings(
@@ -118,6 +118,8 @@ missing = "maybe"
         ("users = 100\n[questions.a]\nkind = 'bit'\n", "epsilon or error"),
         (GOOD.replace("epsilon = 1", "epsilon = 1\nerror = '1%'"), "epsilon or error"),
         (GOOD.replace("epsilon = 1", "epsilon = 1\nconfidence = '95%'"), "confidence"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\ntogether = true"), "together: belongs to"),
+        (GOOD.replace("epsilon = 1", "error = '1%'\ntogether = 'no'"), "together"),
         (GOOD.replace("epsilon = 1", "epsilon = true"), "epsilon"),
         (GOOD.replace("epsilon = 1", "epsilon = nan"), "epsilon: must be a number"),
         (GOOD.replace("epsilon = 1", "epsilon = 0"), "epsilon: must be above 0"),

@@ -50,7 +50,7 @@ def test_an_error_as_large_as_the_crowd_is_refused() -> None:
     plan = cf.plan(question, **wishes, anyway=True)  # type: ignore[arg-type]
     assert 2 * plan.parts[0].standard_error(30) >= 30
     release = cf.analyze(cf.shuffle(cf.encode_many([1] * 30, plan)), plan)
-    assert release.answers[0].notes[0].startswith("Warning: the 95% margin of error")
+    assert release.answers[0].notes[0].startswith("Warning: two standard errors")
 
 
 def test_a_plan_of_use_has_no_warnings() -> None:

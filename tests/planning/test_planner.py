@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import chaffinch as cf
 from chaffinch import privacy
@@ -83,13 +84,17 @@ def test_an_error_is_met_by_the_decoys_that_will_be_seen(values: int) -> None:
     question = cf.Choice(range(values), missing="refuse")
     (variant,) = Decoys.variants(question, 64)
     task = Task((Asked("q", question),), users=5_000, reports=5_000, rounds=1, max_messages=64)
-    found = for_error(variant.name, [variant], 5.0, 1e-8, task)
+    found = for_error(variant.name, [variant], cf.Error(0.003), 1e-8, task)
     assert found is not None
     protocol = found.parts[0].protocol
     assert isinstance(protocol, Decoys)
-    decoys = 5_000 * float(protocol.decoy_slots * protocol.decoy_rate)
-    # (m/d)(1 − 1/d) of variance: as many decoys as an error of 5 people leaves room for.
-    assert decoys == pytest.approx(25 * values / (1 - 1 / values), rel=1e-5)
+    most = protocol.most_messages(question, 5_000) - 5_000
+    # As many as leave the count of one value within 15 people with 95%, whatever their number is.
+    fakes = stats.binom(most, 1 / values)
+    low, high = fakes.ppf(0.025), fakes.isf(0.025)
+    assert max(most / values - low, high - most / values) <= 15
+    many = stats.binom(math.ceil(1.15 * most), 1 / values)
+    assert max(many.mean() - many.ppf(0.025), many.isf(0.025) - many.mean()) > 15
 
 
 def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:

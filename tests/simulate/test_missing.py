@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.analysis.answered import COUNT_SHARE, Answerers, answered_mean, answered_shares
+from chaffinch.planning.expansion import COUNT_SHARE
+from chaffinch.analysis.answered import Answerers, answered_mean, answered_shares
 from chaffinch.analysis.numbers import Scale, _survival_within
 from chaffinch.planning.expansion import GAP_SHARE
 from chaffinch.planning.plan import Part

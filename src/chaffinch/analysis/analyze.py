@@ -11,7 +11,6 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.answered import (
-    COUNT_SHARE,
     Answerers,
     answered_mean,
     answered_shares,
@@ -22,7 +21,7 @@ from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.expansion import counts_gaps
+from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import intervals, miss_chance, simultaneous

@@ -23,15 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.planning.expansion import COUNT_SHARE
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
 
-COUNT_SHARE = 0.15
-"""The share of the chance to miss that the count of answers gets, beside a number.
-
-Near the best for means a quarter of the range away from the middle, and flat around there.
-"""
 _ROUNDING = 1e-12
 """Room for the rounding of the last operations, far more than they lose."""
 

@@ -15,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from chaffinch.analysis.answered import COUNT_SHARE, Answerers, answered_mean
+from chaffinch.analysis.answered import Answerers, answered_mean
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, reach
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.expansion import counts_gaps
+from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.intervals import two_sided

@@ -57,7 +57,9 @@ class _Asked:
     error: str | None = None
     """Or allow this error, such as 0.5% of the crowd, and get the best promise."""
     confidence: str | None = None
-    """How surely the error is kept [default: 95%]."""
+    """The level of the intervals that are to be within the error [default: 95%]."""
+    together: Annotated[bool, _FLAG] = False
+    """The error is for the intervals that hold for all values at once, not for each by itself."""
     rounds: int = 1
     """How often the same people are asked."""
     contributions: int = 1
@@ -191,12 +193,15 @@ def _single(asked: _Asked) -> SurveyFile:
         raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
     if asked.confidence is not None and asked.error is None:
         raise InvalidInput("confidence", "given with an --error", asked.confidence)
+    if asked.together and asked.error is None:
+        raise InvalidInput("together", "given with an --error", Plainly("no error"))
     target = error = None
     if asked.epsilon is not None:
         delta = default_delta(asked.users) if asked.delta is None else asked.delta
         target = cf.Target(asked.epsilon, delta)
     else:
-        error = cf.Error(share_of(asked.error or ""), share_of(asked.confidence or "95%"))
+        confidence = share_of(asked.confidence or "95%")
+        error = cf.Error(share_of(asked.error or ""), confidence, asked.together)
     return SurveyFile(
         survey=cf.Survey({asked.name: _question(asked)}, asked.title),
         users=asked.users,

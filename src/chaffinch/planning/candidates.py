@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
@@ -22,6 +23,9 @@ from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_s
 from chaffinch.questions import Question
 from chaffinch.rounding import rounded_up
 
+if TYPE_CHECKING:
+    from chaffinch.planning.planner import Error
+
 _SHARE_FOR_CUTTING = Fraction(1, 100)
 """How much of delta may go to cutting: enough for a few spare slots, too little to matter."""
 
@@ -33,6 +37,9 @@ _WORTH_LOCAL = 2.0
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
+_NEAR = 0.02
+"""The intervals of a plan that follows from an error are so much narrower than asked, or less."""
+_MOST_TRIES = 12
 _FARTHEST = 1 / 64
 """A promise that is not kept at such a part of the Gaussian guess is not kept at all: below it
 what is left of delta goes to what does not fit into a report, which grows with the noise."""
@@ -252,9 +259,10 @@ def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
 
 
 def for_error(
-    name: str, chosen: Sequence[Variant], needed: float, delta: float, task: Task
+    name: str, chosen: Sequence[Variant], error: Error, delta: float, task: Task
 ) -> Candidate | None:
-    """Return the most private parameters of these variants with so small a standard error."""
+    """Return the most private parameters of these variants with so small an error."""
+    needed = error.standard_error(task.reports)
 
     def parts_at(mu: float, epsilon: float) -> tuple[Part, ...]:
         return tuned_parts(chosen, mu, (epsilon, delta), task.users, task)
@@ -263,20 +271,56 @@ def for_error(
         parts = parts_at(1.0 / inverse, 1.0)
         return max(part.standard_error(task.reports) for part in parts) / needed - 1.0
 
-    mu = gaussian_mu(_LEAST_EPSILON, delta) / task.growth
+    mu = least = gaussian_mu(_LEAST_EPSILON, delta) / task.growth
     if not _LEAST_MU <= mu <= _MOST_MU or shortfall(1.0 / mu) > 0:
         inverse = find_largest(
             shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
         )
         if inverse is None:
             return None
-        mu = max(1.0 / inverse, mu)
-    guess = gaussian_epsilon(mu * task.growth, delta)
-    parts = parts_at(mu, 1.5 * guess)
+        mu = max(1.0 / inverse, least)
+
+    def times(mu: float) -> float:
+        """Return how many times the error that is allowed the intervals are."""
+        return error.margin(parts_at(mu, 1.0), task.reports) / error.share
+
+    found = _least_within(times, mu, least)
+    if found is None:
+        return None
+    guess = gaussian_epsilon(found * task.growth, delta)
+    parts = parts_at(found, 1.5 * guess)
     epsilon = smallest_epsilon(task.total(parts), delta, guess)
     if not math.isfinite(epsilon):
         return None
     return candidate(name, parts, task.users, (epsilon, delta), task)
+
+
+def _least_within(times: Callable[[float], float], guess: float, least: float) -> float | None:
+    """Return about the least mu at which ``times`` is at most 1; None where it is found nowhere.
+
+    Intervals shrink about as 1/mu does, in steps of whole people; the rounding of numbers does not
+    shrink at all.
+    """
+    kept, short, mu = None, 0.0, guess
+    for tried in range(_MOST_TRIES):
+        far = times(mu)
+        if far <= 1.0:
+            kept = mu
+            if far >= 1.0 - _NEAR or mu <= least:
+                break
+            mu = max(mu * max(far, 0.1) * (1.0 + _NEAR / 4), least)
+        else:
+            short = mu
+            # What is still missing after the first step may be missing from what does not shrink.
+            mu *= far ** (1 + (tried > 0)) * (1.0 + _NEAR / 4)
+        if kept is not None and short:
+            if kept < short * (1.0 + _NEAR / 4):
+                break
+            if not short < mu < kept:
+                mu = math.sqrt(short * kept)
+        if mu > _MOST_MU:
+            break
+    return kept
 
 
 def smallest_epsilon(mechanism: Mechanism, delta: float, guess: float) -> float:

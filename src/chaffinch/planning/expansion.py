@@ -18,6 +18,13 @@ GAP_SHARE = 0.5
 """Where a counted gap is sent to: in the middle it moves the sum by no more than half a range."""
 
 
+COUNT_SHARE = 0.15
+"""The share of the chance to miss that the count of answers gets, beside a number.
+
+Near the best for means a quarter of the range away from the middle, and flat around there.
+"""
+
+
 class Asked(NamedTuple):
     """What one part of a plan asks."""
 

@@ -103,7 +103,7 @@ def useless_error(name: str, error: float, reports: int) -> list[str]:
     if 2 * error < reports:
         return []
     said = (
-        f"the 95% margin of error of {name!r} is {2 * error:,.3g} people, in a crowd of "
+        f"two standard errors of {name!r} are {2 * error:,.3g} people, in a crowd of "
         f"{reports:,}: the answer will say nothing."
     )
     return [said]

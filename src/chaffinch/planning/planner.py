@@ -25,14 +25,16 @@ from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.honest_share import honest_share, needed_reports
 from chaffinch.planning.levels import count_error, with_levels
-from chaffinch.planning.plan import Plan, refuse_silence
+from chaffinch.planning.margins import largest_margin
+from chaffinch.planning.plan import Part, Plan, refuse_silence
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.privacy.numerics import special
 from chaffinch.protocols import Variant
+from chaffinch.protocols.intervals import miss_chance
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
-from chaffinch.rounding import rounded_up
+from chaffinch.rounding import percent_text, rounded_up
 
 _HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
 """A plan says what is left of its guarantee when only so many of the users are honest."""
@@ -47,21 +49,32 @@ _LARGEST_DELTA = 0.01
 class Error:
     """The error to stay within: a share of the crowd (of the range, for numbers).
 
-    ``Error(0.005, confidence=0.95)``: each count is within half a percent of the crowd in
-    95 of 100 collections.
+    ``Error(0.005, confidence=0.95)``: the 95 % interval that a release prints for a count is half
+    a percent of the crowd to each side, or less; that of a mean, half a percent of the range. With
+    ``together`` it is the interval that holds for all values of a question at once. What follows
+    from the cells of crossed questions (margins, shares and means of groups) is not meant, nor are
+    quantiles, sums, and shares of those who answered.
     """
 
     share: float
     confidence: float = 0.95
+    together: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", checks.real("error", self.share, least=1e-12, most=1.0))
         confidence = checks.real("confidence", self.confidence, least=0.5, most=1 - 1e-12)
         object.__setattr__(self, "confidence", confidence)
+        if not isinstance(self.together, bool):
+            raise InvalidInput("together", "True or False", self.together)
 
     def standard_error(self, reports: int) -> float:
-        """Return the standard error, in people, that this allows."""
+        """Return the standard error, in people, that this would allow if noise were normal."""
         return self.share * reports / float(special.ndtri(0.5 + self.confidence / 2))
+
+    def margin(self, parts: Sequence[Part], reports: int) -> float:
+        """Return how wide, to each side, the intervals of a release of such a plan are at most."""
+        alpha = miss_chance(self.confidence)
+        return largest_margin(parts, reports, alpha, together=self.together)
 
 
 def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
@@ -135,12 +148,26 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     useful = [one for one in within if task.is_useful(one)] or within
     choose = most_exact if target is not None else most_private
     chosen, why = choose(useful, task)
+    if error is not None:
+        why += f" {_margin_sentence(error, chosen, task)}"
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
     group = question.group if isinstance(question, Survey) else None
     made = replace(_plan(chosen, task, found, name), choice=why, group=group)
     _refuse_useless(made.warnings, anyway=anyway)
     return made
+
+
+def _margin_sentence(error: Error, chosen: Candidate, task: Task) -> str:
+    reached = rounded_up(100.0 * error.margin(chosen.parts, task.reports))
+    means = [part.question.shape == "number" for part in chosen.parts]
+    of = "reports, or of the range," if any(means) else "reports"
+    of = "range" if all(means) else of
+    hold = "for all values of a question together" if error.together else "each by itself"
+    return (
+        f"The {percent_text(error.confidence)} intervals of a release, {hold}, are {reached:g}% "
+        f"of the {of} to each side at most; {percent_text(error.share)} was asked for."
+    )
 
 
 def _refuse_useless(warnings: Sequence[str], *, anyway: bool) -> None:
@@ -220,10 +247,9 @@ def _meeting_error(
     task: Task, error: Error, delta: float, tell: Callable[[str], None]
 ) -> list[Candidate]:
     """Return every candidate with so small an error."""
-    needed = error.standard_error(task.reports)
 
     def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
-        return for_error(name, chosen, needed, delta, task)
+        return for_error(name, chosen, error, delta, task)
 
     return _weigh(task, (1.0, delta), calibrate, tell)
 

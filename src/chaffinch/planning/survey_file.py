@@ -49,7 +49,8 @@ delta = 1e-8
 
 # Or the other way round: the error you can live with; the best promise is then found.
 # error = "0.5%"        # of the crowd
-# confidence = "95%"
+# confidence = "95%"      # the level of the intervals that are to be so narrow
+# together = true       # those that hold for all values of a question at once
 
 # rounds = 1            # how often the same people are asked
 # person = "user_id"    # the column that tells people apart, where one person may have many rows
@@ -154,6 +155,7 @@ class _File(Strict):
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     error: _Share | None = None
     confidence: _Share | None = None
+    together: bool = False
     rounds: Annotated[int, Field(ge=1)] = 1
     person: Annotated[str, Field(min_length=1)] | None = None
     contributions: Annotated[int, Field(ge=1, le=MOST_RECORDS)] = 1
@@ -356,6 +358,8 @@ def _wishes(head: _File) -> list[str]:
         faults.append(f"epsilon: give epsilon or error, one of the two (got {got})")
     if head.confidence is not None and head.error is None:
         faults.append("confidence: belongs to an error, and there is none")
+    if head.together and head.error is None:
+        faults.append("together: belongs to an error, and there is none")
     return faults
 
 
@@ -365,7 +369,8 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
     if head.epsilon is not None:
         target = Target(head.epsilon, head.delta or default_delta(head.users))
     elif head.error is not None:
-        error = Error(share_of(head.error), share_of(head.confidence or 0.95))
+        confidence = share_of(head.confidence or 0.95)
+        error = Error(share_of(head.error), confidence, head.together)
     return SurveyFile(
         survey=Survey(questions, head.title, head.cross, by, head.by_public),
         users=head.users,

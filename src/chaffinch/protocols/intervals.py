@@ -50,6 +50,9 @@ SHARPNESS = 0.02
 _ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
 
+_PLACES = 4
+"""At how many counts, and one more, it is asked at the least how far intervals reach."""
+
 _LONGEST_VARIANCE = 1e10
 """Beyond this variance of the tally only closed bounds are used."""
 
@@ -168,6 +171,52 @@ def rounding_share(
         key=lambda part: -float(special.ndtri(0.5 * alpha * (1 - part))) * spread + room(part),
     )
     return share, room(share)
+
+
+def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
+    """Return how far an end may be from its estimate, in people, before it is cut at 0 and n.
+
+    Of flips, whose law depends on the count, it is the largest at a few counts, and a little more:
+    as sharp as their intervals are.
+    """
+    tail = 0.5 * alpha * (1 - 1e-12)
+    if isinstance(noise, SignedNoise):
+        # Kept is what is less than the critical difference away, in whole numbers.
+        critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
+        return (critical - 1) / noise.gain
+    if isinstance(noise, SeenDecoys):
+        arrived, share = int(noise.arrived.max()), Fraction(1, noise.values)
+        more = _critical_cover(arrived, share, tail) - 1 - arrived * share
+        fewer = _critical_cover(arrived, 1 - share, tail) - 1 - arrived * (1 - share)
+        return float(max(more, fewer))
+    if not isinstance(noise, Noise):
+        raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
+    spread = math.sqrt(float(noise.tally_variance([0, reports], reports).max()))
+    # Means fall between whole tallies, in another way at every count: many where a tally is much.
+    places = max(_PLACES, math.ceil(2.0 / (SHARPNESS * max(spread, SHARPNESS))))
+    counts = sorted({reports * part // places for part in range(places + 1)})
+    if spread**2 > _LONGEST_VARIANCE:
+        # Closed bounds see no more of the count than its variance.
+        counts = [reports // 2]
+    far = [
+        _critical(one, held, reports, tail) - 1 - float(one.base(reports) + one.slope * held)
+        for one in (noise, noise.mirrored())
+        for held in (range(reports + 1) if reports < places else counts)
+    ]
+    return (max(far) + SHARPNESS * spread) / float(noise.slope)
+
+
+def _critical(noise: Noise, held: int, reports: int, tail: float) -> int:
+    """Return a critical tally as ``_critical_tally`` does, by closed bounds where laws are long."""
+    if float(noise.tally_variance(held, reports)) <= _LONGEST_VARIANCE:
+        return _critical_tally(noise, held, reports, tail)
+
+    def rejected(tally: int) -> bool:
+        return bool(_rejected(noise, np.array([tally]), reports, tail)[0] >= held)
+
+    # More than the largest cannot be: that end is rejected whatever the bounds say.
+    mean = int(noise.base(reports) + noise.slope * held)
+    return bisect_whole(rejected, good=noise.largest(reports) + 1, bad=mean)
 
 
 def _whole_tallies(tallies: ArrayLike, largest: int) -> Counts:
@@ -457,14 +506,7 @@ def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
     """Return a c with P[Bin(arrived, chance) ≥ c] ≤ ``tail``."""
     # As many reports as decoys, none of which holds the value.
     noise = Noise(1, Fraction(1), Fraction(0), 1, chance)
-    if float(noise.tally_variance(0, arrived)) <= _LONGEST_VARIANCE:
-        return _critical_tally(noise, 0, arrived, tail)
-
-    def rejected(tally: int) -> bool:
-        return bool(_rejected(noise, np.array([tally]), arrived, tail)[0] >= 0)
-
-    # More than arrived cannot be: that end is rejected whatever the bounds say.
-    return bisect_whole(rejected, good=arrived + 1, bad=int(noise.base(arrived)))
+    return min(_critical(noise, 0, arrived, tail), arrived + 1)
 
 
 # ----------------------------------------------------------------------------

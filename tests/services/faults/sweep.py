@@ -17,7 +17,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from chaffinch.analysis import intervals
+from chaffinch.protocols import intervals
 from tests.services.faults import plants
 from tests.services.faults.calls import Call, read_calls, recorded
 from tests.services.faults.disk import Disk, Image, image_of, write_image
