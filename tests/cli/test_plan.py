@@ -52,7 +52,7 @@ def test_the_other_way_round(cli: Callable[..., Done]) -> None:
 
 
 def test_an_error_may_be_that_of_all_values_together(cli: Callable[..., Done]) -> None:
-    asked = ("plan", "--choice", "a,b,c", "--users", 1000, "--error", "2%", "--local-epsilon", 50)
+    asked = (*BIT, "--error", "2%", "--local-epsilon", 50)
     each, together = (cli(*asked, *more, "--explain") for more in ((), ("--together",)))
     assert "each by itself, are" in " ".join(each.out.split())
     assert "for all values of a question together, are" in " ".join(together.out.split())

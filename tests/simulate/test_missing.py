@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.planning.expansion import COUNT_SHARE
 from chaffinch.analysis.answered import Answerers, answered_mean, answered_shares
 from chaffinch.analysis.numbers import Scale, _survival_within
-from chaffinch.planning.expansion import GAP_SHARE
+from chaffinch.planning.expansion import COUNT_SHARE, GAP_SHARE
 from chaffinch.planning.plan import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.protocols.intervals import two_sided
