@@ -103,7 +103,15 @@ def signed_cases() -> Iterator[Case]:
 
 
 def flipped_cases() -> Iterator[Case]:
-    kinds = ("flips", "copies", "flips and decoys", "heavy flips", "rare flips", "clear")
+    kinds = (
+        "flips",
+        "copies",
+        "flips and decoys",
+        "heavy flips",
+        "rare flips",
+        "clear",
+        "response",
+    )
     for name, sizes in (("flips", (40, 31)), *((name, (12, 11)) for name in kinds)):
         noise = exact.KINDS[name]
         first, last = ([bits_law(noise, h, n) for h in range(n + 1)] for n in sizes)
@@ -298,3 +306,13 @@ def test_means_of_those_who_answered_take_both_intervals() -> None:
     # Without the plan only the standard errors are known.
     (wider,) = cf.trend(releases).answers[0].changes
     assert wider.low == pytest.approx(wider.estimate - wider.standard_error / math.sqrt(0.05))
+
+
+def test_a_normal_quantile_would_miss_flips_too() -> None:
+    """So the enumeration above can fail: without a bound many pairs are missed too often."""
+    for laws, first, last in itertools.islice(flipped_cases(), 1):
+        spread = math.sqrt(first.variance + last.variance)
+        for level in (0.5, 0.9, 0.95, 0.99):
+            far = spread * float(stats.norm.isf((1 - level) / 2))
+            missed = [second.missed_by(one, far, far) for one, second in laws]
+            assert max(missed) > 1 - level

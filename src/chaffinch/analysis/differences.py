@@ -29,8 +29,10 @@ For levels near a half the theorem itself, without a tilt, may be the shorter on
 of counts are bounded by its variance V, in people: signed decoys, of whose noise at least as much
 was sent as it was cut for, have κ_m ≤ (m − 1)!·V·c^(m−2) for even m, with c = 1/(1 − a) at most
 (1 + √(1 + 2V))/2, so K(t) ≤ −V·ln(1 − c²t²)/(2c²); flips and decoys are sums of terms no larger
-than √(1 + 4V/n) people, so K(t) ≤ V·t²/(2(1 − ct)) with a third of that for c [Bernstein]. V itself
-bounds the tails of any noise [Chebyshev].
+than √(1 + 4V/n) people, so K(t) ≤ V·t²/(2(1 − ct)) with a third of that for c [Bernstein]. The
+first follows from 2g·Σ k^(m−1)·a^k ≤ (m − 1)!·2g·a/(1 − a)^m with V = 2g·a/(1 − a)² and g ≥ 1; the
+second from V ≥ n·q(1 − q)/(1 − 2q)², the variance of the flips of one bit from each of n people,
+of which more copies are smaller terms. V itself bounds the tails of any noise [Chebyshev].
 """
 
 from __future__ import annotations
@@ -365,12 +367,13 @@ def _bound(parts: _Parts, tail: float) -> float:
     cumulants = sum(one.cumulants(sign * tilts) for sign, one in parts)
     local = np.ones_like(tilts)
     if bits:
-        least = np.sqrt(_least_variance(bits, tilts))
+        spreads = np.sqrt(_least_variance(bits, tilts))
         normal = 1.0 / (math.sqrt(2.0 * math.pi) * tilts)
-        local = np.minimum(1.0, (normal + 2.0 * LYAPUNOV * step) / np.maximum(least, 1e-300))
+        local = np.minimum(1.0, (normal + 2.0 * LYAPUNOV * step) / np.maximum(spreads, 1e-300))
     found = float(np.min((cumulants + np.log(local) - math.log(tail)) / tilts))
     if all(not one.rest and not one.rounding for _, one in parts):
-        miss = LYAPUNOV * step / math.sqrt(float(_least_variance(bits, np.zeros(1))[0]))
+        least = math.sqrt(float(_least_variance(bits, np.zeros(1))[0]))
+        miss = LYAPUNOV * step / least if least else math.inf
         if miss < tail:
             found = min(found, -float(special.ndtri((tail - miss) * (1 - 1e-9))) * spread)
     return max(found, 0.0) * (1 + 1e-9)
