@@ -137,7 +137,7 @@ def test_changes_of_flipped_shares(
     question: cf.Bit | cf.Choice, wishes: dict[str, object], rounds: list[tuple[int, ...]]
 ) -> None:
     """Their law depends on the answers, and the bound for all of them is a little wider."""
-    part = part_of(question, 1000, local_epsilon=50.0, **wishes)
+    part = part_of(question, 1000, **({"local_epsilon": 50.0} | wishes))
     assert isinstance(part.protocol, Flips)
     found = [counted(part, held, RUNS) for held in rounds]
     check_changes(found, exact=True, widest=0.996)
