@@ -21,10 +21,12 @@ import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.cli.collection import _answers
 from chaffinch.errors import BatchTooSmall, GuaranteeNotProven, InvalidFile, InvalidInput
+from chaffinch.ledger.charge import Charge, charge_from
 from chaffinch.planning.honest_share import HonestShare, honest_share, needed_reports
-from chaffinch.planning.plan import Plan
+from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.protocols import Flips
 from chaffinch.wire.documents import identified
 
 NINE_TENTHS = HonestShare(Fraction(9, 10))
@@ -399,6 +401,36 @@ def test_it_is_charged_in_every_round_and_once_for_all_questions() -> None:
     made.verify(shares=True)
 
 
+def test_chances_of_cut_messages_and_of_too_few_people_add_up_over_rounds() -> None:
+    """Of the whole, however many questions cut: neither may hide behind the other."""
+    sizes = cf.Choice([f"size {number}" for number in range(20)])
+    parts = tuple(Part(name, sizes, Flips(Fraction(1, 128), slots=9)) for name in ("a", "b"))
+    made = Plan("", parts, 500, 900, 500, 3, 9.0, 1e-3, honest=HonestShare(Fraction(4, 5)))
+    distances = [
+        one.distance for one in (part.mechanism(500) for part in parts) if hasattr(one, "distance")
+    ]
+    whole, alone = made.mechanism(), made.mechanism(Fraction(1, 1000))
+    assert isinstance(whole, privacy.Shortened)
+    assert len(distances) == 2
+    assert whole.distance == 3 * sum(distances) > 0
+    assert whole.shortfall == 3 * made.shortfall > 0
+    # Whoever counts on nobody else misses nobody.
+    assert not isinstance(alone, privacy.Shortened)
+
+
+def test_whatever_is_verified_can_be_charged() -> None:
+    """However small the chance is: of a tiny delta, or as far more reports are waited for."""
+    for delta in (1e-180, 1e-299):
+        target = cf.Target(3.0, delta)
+        made = cf.plan(cf.Bit(), users=2_000, target=target, max_messages=1, honest=0.9)
+        more = replace(made, reports=9_000, shares=())
+        for one in (made, more):
+            one.verify()
+            assert 0 < one.shortfall < Fraction(1, 10**180)
+            charge = Charge.of(one)
+            assert charge_from(charge.plan_id, charge.document, 1) == charge
+
+
 def test_people_with_several_reports_are_counted_as_people() -> None:
     made = cf.plan(
         cf.Bit(missing="no"),
@@ -440,6 +472,9 @@ def test_it_is_said_in_plain_words(plan: Plan) -> None:
         "at most 8.24e-10, which is part of the promise",
     ):
         assert needed in words, needed
+    # Nobody is told that fewer may lie than may, by rounding.
+    other = replace(plan, honest=HonestShare(Fraction("0.123456")), reports=20_000, shares=())
+    assert "is taken to lie with a chance of 0.876544:" in other.explain()
 
 
 SURVEY = """
@@ -463,3 +498,14 @@ def test_a_survey_says_it_and_is_checked_by_the_same_rule(plan: Plan) -> None:
     assert not _answers(replace(made, honest=None, reports=1_112), survey)
     assert not _answers(made, survey_from(SURVEY.format("")))
     assert survey_from(SURVEY.format("")).reports == 1_000
+    # Charged in every round, of the delta that it says, and else of the usual one.
+    wish = "epsilon = 1\ndelta = 1e-6"
+    for other, rounds, delta in (
+        (f"{wish}\nrounds = 5", 5, 1e-6),
+        ("error = 0.03\ndelta = 1e-5", 1, 1e-5),
+        ("error = 0.03", 1, 1e-8),
+    ):
+        found = survey_from(SURVEY.replace(wish, other).format('honest = "90%"')).reports
+        assert found == needed_reports(
+            1_000, NINE_TENTHS, contributions=1, rounds=rounds, delta=delta
+        )

@@ -221,6 +221,9 @@ def test_a_shortfall_is_written_where_there_is_one() -> None:
     for text in ("0/2^64", "2/1", 0, None):
         with pytest.raises(InvalidInput):
             mechanism_from(document | {"shortfall": text})
+    # The smallest that a plan can have, in chances that were rounded up to three digits.
+    least = privacy.Shortened(CUT.inner, Fraction("4.95e-324"), Fraction("1.01e-300") * 999_999)
+    assert mechanism_from(mechanism_document(least)) == least
 
 
 @pytest.mark.parametrize(
@@ -308,17 +311,17 @@ def test_a_composition_inside_a_composition_is_refused() -> None:
 
 
 def test_fractions_have_a_longest_text() -> None:
-    long = Fraction(1, 10**180 + 1)
+    long = Fraction(1, 10**360 + 1)
     assert _fraction_from("flip", fraction_text("flip", long)) == long
-    with pytest.raises(InvalidInput, match="fewer than 200 digits"):
-        fraction_text("flip", Fraction(1, 10**181 + 1))
-    # 600 bits below the line, and 600 characters in all.
-    assert fraction_text("flip", Fraction(1, 2**599 + 1)).startswith("1/")
-    with pytest.raises(InvalidInput, match="fewer than 200 digits"):
-        fraction_text("flip", Fraction(1, 2**600 + 1))
-    assert _fraction_from("flip", "1" + "0" * 597 + "/7") == Fraction(10**597, 7)
+    with pytest.raises(InvalidInput, match="fewer than 400 digits"):
+        fraction_text("flip", Fraction(1, 10**362 + 1))
+    # 1200 bits below the line, and 1200 characters in all.
+    assert fraction_text("flip", Fraction(1, 2**1199 + 1)).startswith("1/")
+    with pytest.raises(InvalidInput, match="fewer than 400 digits"):
+        fraction_text("flip", Fraction(1, 2**1200 + 1))
+    assert _fraction_from("flip", "1" + "0" * 1197 + "/7") == Fraction(10**1197, 7)
     with pytest.raises(InvalidInput, match="a fraction written as"):
-        _fraction_from("flip", "1" + "0" * 598 + "/7")
-    for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 700 + "/7", 0.5, None):
+        _fraction_from("flip", "1" + "0" * 1198 + "/7")
+    for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 1300 + "/7", 0.5, None):
         with pytest.raises(InvalidInput, match="a fraction written as"):
             _fraction_from("flip", text)

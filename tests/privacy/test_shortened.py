@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy import DecoyedValues, FlippedBits, Shortened, compose
+from chaffinch.privacy import DecoyedValues, FlippedBits, Grouped, Shortened, compose
 from chaffinch.privacy.shortened_reports import cutting_cost
 
 WHOLE = FlippedBits(users=100, flip_probability="0.1")
@@ -212,3 +212,26 @@ def test_shortfalls_of_rounds_add_up_whatever_their_parts_can_lose() -> None:
         assert charged.delta(epsilon).upper >= least
         quick = charged.delta_bound(epsilon)
         assert least <= quick <= plain.delta_bound(epsilon) + 2.01 * float(short)
+
+
+def test_the_worst_that_a_shortfall_can_do_is_below_every_upper_end() -> None:
+    """Now and then a round shows its answer: alone, in rounds, of groups, rounds of rounds."""
+    short = Fraction(1, 10**4)
+    clear = DecoyedValues(decoys=300, values=3)
+    once = Shortened(clear, Fraction(0), short)
+    twice = compose(once, times=2)
+    for times, mechanism in (
+        (1, once),
+        (1, Grouped(once, records=2)),
+        (2, twice),
+        (2, Grouped(twice, records=2)),
+        (2, Shortened(twice, Fraction(1, 10**30), Fraction(0))),
+        (4, compose(Shortened(twice, Fraction(1, 10**30), Fraction(0)), times=2)),
+        (4, compose([Grouped(twice, records=2), twice])),
+    ):
+        # In one round of them or more, where nothing is left of an answer that is sent in clear.
+        shown = 1 - (1 - short) ** times
+        for epsilon in (1.0, 9.0):
+            assert mechanism.delta(epsilon).upper >= shown
+            assert mechanism.delta_bound(epsilon) >= shown
+            assert mechanism.profile_bound(np.array([epsilon]))[0] >= shown

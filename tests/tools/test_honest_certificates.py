@@ -127,8 +127,13 @@ def test_a_plan_that_says_something_else_is_refused(proven: tuple[Plan, Document
 
 def test_what_leaves_no_room_gets_no_certificate(proven: tuple[Plan, Document]) -> None:
     plan, _ = proven
-    with pytest.raises(GuaranteeNotProven):
+    with pytest.raises(GuaranteeNotProven, match=r"too few honest people .* Got 1,"):
         certify(replace(plan, reports=334, shares=()))
+    # What a report itself keeps needs no honest people.
+    local = plan.guarantee.local_epsilon
+    alone = replace(plan, reports=334, epsilon=1.01 * local, shares=())
+    alone.verify()
+    assert "refused" not in verdict(alone.document(), certify(alone).document())
 
 
 def test_rounds_are_charged_one_by_one() -> None:

@@ -65,12 +65,14 @@ def certify(plan: Plan) -> Certificate:
         )
     mechanisms = [part.mechanism(plan.crowd) for part in plan.parts]
     cut = sum((m.distance for m in mechanisms if isinstance(m, privacy.Shortened)), Fraction(0))
-    cost = cutting_cost(cut * plan.rounds, plan.epsilon)
+    short = plan.shortfall * plan.rounds
+    cost = cutting_cost(cut * plan.rounds, plan.epsilon, shortfall=short)
     if plan.epsilon >= plan.guarantee.local_epsilon:
-        cost = 0.0  # what a sender cuts off an own report takes nothing from the local guarantee
-    spared = plan.delta * (1 - _ROOM) - cost - float(plan.shortfall) * plan.rounds * (1 + _ROOM)
+        cost = 0.0  # neither cutting an own report nor liars take from the local guarantee
+    spared = plan.delta * (1 - _ROOM) - cost
     if not spared > 0:
-        raise GuaranteeNotProven("delta of cut messages", upper=cost, most=plan.delta)
+        what = "delta of cut messages" + " and of too few honest people" * bool(short)
+        raise GuaranteeNotProven(what, upper=cost, most=plan.delta)
     units = [_units(mechanism) for mechanism in mechanisms]
     counted = [(unit, times * plan.rounds) for part in units for unit, times in part]
     try:

@@ -11,6 +11,7 @@ from chaffinch.planning.levels import group_error
 from chaffinch.privacy.guarantee import promised
 from chaffinch.questions import Cross
 from chaffinch.rounding import rounded_up
+from chaffinch.wire.documents import exact_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
@@ -196,13 +197,13 @@ def _liars(plan: Plan) -> str:
     """Return what is taken to be true of liars, and what it costs."""
     if plan.honest is None:
         return ""
+    chance = promised(float(plan.shortfall), 3)
     return (
         f" Of {plan.people:,} people each but the one protected is taken to lie with a chance of "
-        f"{float(1 - plan.honest.share):.4g}: liars are people, not reports, and lie independently "
-        f"of one another, of the answers and of who shares their batch. That fewer than "
-        f"{plan.crowd:,} of a batch are honest, the one protected among them, has a chance of at "
-        f"most {promised(float(plan.shortfall), 3)}{' in each round' * (plan.rounds > 1)}, which "
-        "is part of the promise."
+        f"{exact_text(1 - plan.honest.share)}: liars are people, not reports, and lie "
+        f"independently of one another, of the answers and of who shares their batch. That fewer "
+        f"than {plan.crowd:,} of a batch are honest, the one protected among them, has a chance "
+        f"of at most {chance}{' in each round' * (plan.rounds > 1)}, which is part of the promise."
     )
 
 

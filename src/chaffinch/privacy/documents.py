@@ -34,7 +34,8 @@ from chaffinch.privacy.shortened_reports import Shortened
 _MOST_ROUNDS = 10**12
 """More rounds of one part than this are refused: ``compose`` of ``compose`` makes no more."""
 
-_LONGEST = 200
+_LONGEST = 400
+"""Digits. Enough for every float with three of them, so for every chance that a plan charges."""
 _FRACTION = re.compile(r"(0|[1-9][0-9]*)/(2\^64|[1-9][0-9]*)", re.ASCII)
 
 
