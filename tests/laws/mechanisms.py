@@ -63,6 +63,7 @@ audiences = st.builds(
     hashes=st.integers(1, 3),
     flip_probability=flips,
 )
+responders = st.builds(privacy.RandomResponders, responders=st.integers(0, 200))
 ratios = st.fractions(Fraction(1, 100), Fraction(4, 5), max_denominator=100)
 signed = st.builds(
     privacy.SignedDecoys,
@@ -79,4 +80,4 @@ signed = st.builds(
     flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
     steps=st.integers(1, 4),
 )
-any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | rows | signed
+any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | responders | rows | signed

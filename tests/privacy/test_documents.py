@@ -61,6 +61,7 @@ singles: st.SearchStrategy[privacy.Mechanism] = st.one_of(
     st.builds(
         privacy.FlippedFilters, filters=st.integers(1, 20), bits=crowds, flip_probability=mid_flips
     ),
+    st.builds(privacy.RandomResponders, responders=st.integers(0, 10**9)),
 )
 compositions = st.builds(
     lambda parts, times, resolution: privacy.compose(parts, times=times, resolution=resolution),

@@ -29,7 +29,16 @@ _FLAG = Parameter(negative=(), show_default=False)
 _LIST = Parameter(negative=())
 _DELTAS = (1e-4, 1e-6, 1e-8, 1e-10)
 _Name = Literal[
-    "bits", "decoys", "values", "vectors", "numbers", "filters", "signed", "response", "table"
+    "bits",
+    "decoys",
+    "values",
+    "vectors",
+    "numbers",
+    "filters",
+    "signed",
+    "responders",
+    "response",
+    "table",
 ]
 
 _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
@@ -40,6 +49,7 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "numbers": ("EncodedNumbers", ("users", "resolution", "flip"), ("slots",)),
     "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
     "signed": ("SignedDecoys", ("question", "ratio", "flood"), ("steps", "share")),
+    "responders": ("RandomResponders", ("responders",), ()),
     "response": ("amplification.ShuffledResponse", ("users", "values", "local_epsilon"), ()),
     "table": ("amplification.ShuffledTable", ("users", "table"), ()),
 }
@@ -79,6 +89,8 @@ class _Parameters:
     """The length of a vector or of a filter (vectors, filters)."""
     filters: int | None = None
     """How many filters there are (filters)."""
+    responders: int | None = None
+    """How many users answer at random while all others tell the truth (responders)."""
     local_epsilon: float | None = None
     """What one message alone tells at most (response)."""
     table: Path | None = None
@@ -117,7 +129,8 @@ def privacy(  # noqa: PLR0913 - one for each option
     mechanism
         bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
         (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
-        (clear among signed decoys), response (k-ary randomized response), table (any randomizer
+        (clear among signed decoys), responders (bits in clear, some users answer at random),
+        response (k-ary randomized response), table (any randomizer
         of one message).
     times
         How often the same people are asked.

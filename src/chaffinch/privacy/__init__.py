@@ -12,6 +12,7 @@ from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.responders import RandomResponders
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.shortened_reports import Shortened
@@ -30,6 +31,7 @@ __all__ = [
     "Grouped",
     "Guarantee",
     "Mechanism",
+    "RandomResponders",
     "Shortened",
     "SignedDecoys",
     "Target",

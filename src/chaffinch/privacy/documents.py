@@ -26,6 +26,7 @@ from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.responders import RandomResponders
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.numerics.precision import GRAIN
@@ -262,6 +263,7 @@ _FORMS = {
     "flipped-audiences": _plain_form(
         FlippedAudiences, "filters", "bits", "hashes", "flip_probability"
     ),
+    "random-responders": _plain_form(RandomResponders, "responders"),
     "signed-decoys": _Form(SignedDecoys, _write_signed, _read_signed),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "grouped": _Form(Grouped, _write_grouped, _read_grouped),
