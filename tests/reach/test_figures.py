@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.charts import signal_to_noise
-from chaffinch.charts.signal_to_noise import (
+from chaffinch.charts.gallery import signal_to_noise
+from chaffinch.charts.gallery.signal_to_noise import (
     _best_coefficients,
     _heat_maps,
     _loudest_by_skewness,
-    _sections,
+    sections,
     _skewed_shares,
 )
 from chaffinch.errors import InvalidInput
@@ -140,7 +140,7 @@ def test_every_figure_is_a_file_and_on_the_page(tmp_path: Path) -> None:
         assert "color-scheme:light dark" in path.read_text(encoding="utf-8")
     page = files[-1].read_text(encoding="utf-8")
     assert page.count("<svg") == 8
-    assert page.count("What S4 observed") == page.count("What is true") == 3
+    assert page.count("What was published") == page.count("What is true") == 3
     for forbidden in ("<script", 'http-equiv="refresh', "src=", "href=", "url(http"):
         assert forbidden not in page
     ids = [piece.split('"')[0] for piece in page.split(' id="')[1:]]
@@ -153,7 +153,7 @@ def test_the_same_files_every_time(tmp_path: Path) -> None:
 
 
 def test_the_numbers_in_the_words_are_right() -> None:
-    first = _sections()[0]
+    first = sections()[0]
     tenth = Fraction(1, 10)
     for counts, said in (((2, 0, 0, 2), "3.556"), ((2, 0, 1, 1), "3.748")):
         ratios = [oracle.signal_to_noise(counts, tenth, *move) for move in referee.moves(2)]

@@ -23,9 +23,9 @@ from chaffinch.storage.files import atomic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Style = Literal["proven", "assumed", "published", "reference", "measured"]
-"""What a line stands for: a proof, a figure under an assumption, a claim, a landmark, or one of
-several quantities that promise nothing."""
+Style = Literal["proven", "bound", "assumed", "published", "reference", "measured"]
+"""What a line stands for: a proof, a looser proof beside it, a figure under an assumption, a claim,
+a landmark, or one of several quantities that promise nothing."""
 
 _CLAIM_MARKS = "ox+^"
 _MARKS = {"proven": "#", "assumed": "?", "reference": "."}
@@ -34,7 +34,9 @@ _MARKS = {"proven": "#", "assumed": "?", "reference": "."}
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 24, 44
 _LINE = 18
-_CLAIM_COLOURS = 4
+_CLAIM_COLOURS = 6
+_BESIDE = ("bound", "published", "measured")
+"""Styles of which there may be several lines: each has its own colour and dashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class Figure(Picture):
 
 
 def _legend_name(series: Series) -> str:
-    return f"{series.name} (published)" if series.style == "published" else series.name
+    told = {"published": " (published)", "bound": " (proven)"}.get(series.style, "")
+    return series.name + told
 
 
 def _draw_text(figure: Figure, *, width: int, height: int) -> str:
@@ -208,11 +211,11 @@ def _draw_svg(figure: Figure, *, name: str, styled: bool) -> str:
 
 
 def _svg_classes(figure: Figure) -> list[str]:
-    """Return the class of each line; claims and measures differ in colour and in dashes."""
+    """Return the class of each line; lines of one style differ in colour and in dashes."""
     claims = 0
     kinds = []
     for series in figure.series:
-        if series.style in ("published", "measured"):
+        if series.style in _BESIDE:
             kinds.append(f"cf-claim-{claims % _CLAIM_COLOURS}")
             claims += 1
         else:
@@ -268,8 +271,8 @@ _SUFFIXES = (".pdf", ".png", ".svg")
 
 # Okabe and Ito's colours: apart from one another for every kind of colour sight.
 _PROVEN = "#0072B2"
-_CLAIMS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00")
-_DASHES = ((5, 2), (2, 1.5), (7, 2, 1.5, 2), (1, 1))
+_CLAIMS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#6A3D9A", "#6B6B00")
+_DASHES = ((5, 2), (2, 1.5), (7, 2, 1.5, 2), (1, 1), (9, 2), (4, 1.5, 1, 1.5))
 _REFERENCE = "#666666"
 
 
@@ -315,11 +318,11 @@ def _axes(figure: Figure, axes: Axes) -> None:
 
 
 def _looks(figure: Figure) -> list[dict[str, Any]]:
-    """Return how each series looks; claims and measures differ in colour and in dashes."""
+    """Return how each series looks; lines of one style differ in colour and in dashes."""
     looks: list[dict[str, Any]] = []
     claims = 0
     for series in figure.series:
-        if series.style in ("published", "measured"):
+        if series.style in _BESIDE:
             number = claims % len(_CLAIMS)
             looks.append({"color": _CLAIMS[number], "dashes": _DASHES[number], "linewidth": 1.4})
             claims += 1
@@ -332,8 +335,7 @@ def _looks(figure: Figure) -> list[dict[str, Any]]:
 
 
 def _line(series: Series, look: dict[str, Any], axes: Axes) -> None:
-    label = f"{series.name} (published)" if series.style == "published" else series.name
-    axes.plot(series.x, series.y, label=label, **look)
+    axes.plot(series.x, series.y, label=_legend_name(series), **look)
     if series.other_end:
         # Where the bracket is too narrow to see, this band hides under its line.
         axes.fill_between(

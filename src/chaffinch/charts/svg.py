@@ -23,10 +23,11 @@ _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 STYLE = """
 .cf-chart{--cf-ink:#1b1b1b;--cf-soft:#5a5a5a;--cf-grid:#dcdcdc;--cf-main:#0072b2;
 --cf-claim-0:#b34700;--cf-claim-1:#00795a;--cf-claim-2:#a2487d;--cf-claim-3:#8a6100;
+--cf-claim-4:#6a3d9a;--cf-claim-5:#5f5f00;
 --cf-heat:#4a9fd0;font:13px system-ui,sans-serif;fill:var(--cf-ink);overflow:visible}
 @media (prefers-color-scheme:dark){.cf-chart{--cf-ink:#ececec;--cf-soft:#b4b4b4;--cf-grid:#444;
 --cf-main:#6cb8ec;--cf-claim-0:#ff9a57;--cf-claim-1:#4fd0a5;--cf-claim-2:#e79ac4;
---cf-claim-3:#e8b64c;--cf-heat:#0b6fae}}
+--cf-claim-3:#e8b64c;--cf-claim-4:#bf9fe8;--cf-claim-5:#c9c95a;--cf-heat:#0b6fae}}
 @media print{.cf-chart{--cf-ink:#000;--cf-soft:#444;--cf-grid:#ccc;--cf-main:#00558a}}
 .cf-soft{fill:var(--cf-soft);font-size:12px}
 .cf-grid{stroke:var(--cf-grid);stroke-width:1}
@@ -43,6 +44,8 @@ STYLE = """
 .cf-claim-1{stroke:var(--cf-claim-1);stroke-dasharray:3 2}
 .cf-claim-2{stroke:var(--cf-claim-2);stroke-dasharray:9 3 2 3}
 .cf-claim-3{stroke:var(--cf-claim-3);stroke-dasharray:1 2}
+.cf-claim-4{stroke:var(--cf-claim-4);stroke-dasharray:12 3}
+.cf-claim-5{stroke:var(--cf-claim-5);stroke-dasharray:5 2 1 2}
 .cf-cell{fill:var(--cf-heat)}
 .cf-number{font-size:11px}
 .cf-mark{fill:none;stroke:var(--cf-ink);stroke-width:2}

@@ -23,7 +23,7 @@ def figures(
     out
         The folder for the figures (SVG) and the page that shows them all.
     """
-    from chaffinch.charts.signal_to_noise import write_figures
+    from chaffinch.charts.gallery.signal_to_noise import write_figures
 
     with paths.fill_folder(out) as folder, output.thinking("drawing"):
         names = [path.name for path in write_figures(folder)]

@@ -43,6 +43,8 @@ from chaffinch.privacy.published.shuffled_bits import (
     binary_sum_flip_probability,
     random_responders_delta,
     random_responders_epsilon,
+    random_responders_mu,
+    random_responders_tradeoff,
     shifted_binomial_mu,
     shifted_binomial_tradeoff,
 )
@@ -80,6 +82,8 @@ __all__ = [
     "one_filter_ratio",
     "random_responders_delta",
     "random_responders_epsilon",
+    "random_responders_mu",
+    "random_responders_tradeoff",
     "shifted_binomial_mu",
     "shifted_binomial_tradeoff",
     "three_sigma_copies_epsilon",

@@ -43,11 +43,7 @@ def shifted_binomial_tradeoff(alphas: ArrayLike, *, users: int, flip_probability
     λ = 1 the claim is too good by 0.088 at α = 0.6) and more private for large λ.
     """
     levels = _levels(alphas)
-    distribution = _distribution(users, flip_probability)
-    index = np.searchsorted(distribution, levels) - (levels == 0.0)
-    index = np.minimum(index, len(distribution) - 1)
-    reached = np.append(distribution, 1.0)[index + 1]
-    return np.asarray(1.0 - reached, dtype=np.float64)
+    return _shifted(levels, _cumulative(users, flip(flip_probability), "users"))
 
 
 def shifted_binomial_mu(
@@ -66,11 +62,9 @@ def shifted_binomial_mu(
         checks.whole("users", users, least=1, most=_LARGEST)
         flip(flip_probability)
         return math.inf
-    levels = _levels(alphas)
-    if levels.size == 0 or not (np.all(levels > 0.0) and np.all(levels < 1.0)):
-        raise InvalidInput("alphas", "at least one number above 0 and below 1", alphas)
+    levels = _inner_levels(alphas)
     beta = shifted_binomial_tradeoff(levels, users=users, flip_probability=flip_probability)
-    return float(np.max(-special.ndtri(levels) - special.ndtri(beta)))
+    return _mu_of(levels, beta)
 
 
 def _levels(alphas: ArrayLike) -> Floats:
@@ -80,13 +74,55 @@ def _levels(alphas: ArrayLike) -> Floats:
     return levels
 
 
-def _distribution(users: int, flip_probability: float) -> Floats:
-    """Return F(0), …, F(n)."""
-    size = checks.whole("users", users, least=1, most=_LARGEST)
+def _inner_levels(alphas: ArrayLike) -> Floats:
+    levels = _levels(alphas)
+    if levels.size == 0 or not (np.all(levels > 0.0) and np.all(levels < 1.0)):
+        raise InvalidInput("alphas", "at least one number above 0 and below 1", alphas)
+    return levels
+
+
+def _mu_of(alphas: Floats, betas: Floats) -> float:
+    return float(np.max(-special.ndtri(alphas) - special.ndtri(betas)))
+
+
+def _shifted(levels: Floats, distribution: Floats) -> Floats:
+    """Return 1 − F(F⁻¹(α) + 1)."""
+    index = np.searchsorted(distribution, levels) - (levels == 0.0)
+    index = np.minimum(index, len(distribution) - 1)
+    reached = np.append(distribution, 1.0)[index + 1]
+    return np.asarray(1.0 - reached, dtype=np.float64)
+
+
+def _cumulative(trials: int, chance: float, parameter: str) -> Floats:
+    """Return F(0), …, F(n) of Bin(n, chance)."""
+    size = checks.whole(parameter, trials, least=1, most=_LARGEST)
     wrong = np.arange(size, dtype=np.float64)
     # P[Bin(n, q) ≤ k] = I_p(n − k, k + 1), the regularised incomplete beta function.
-    below = special.betainc(size - wrong, wrong + 1.0, 1.0 - flip(flip_probability))
+    below = special.betainc(size - wrong, wrong + 1.0, 1.0 - chance)
     return np.append(np.maximum.accumulate(below), 1.0)
+
+
+def random_responders_tradeoff(alphas: ArrayLike, *, responders: int) -> Floats:
+    """Return S3 Claim B.4, f(α) = 1 − F(F⁻¹(α) + 1) with F of Bin(|H|, ½), at each α.
+
+    F⁻¹ as in Theorem 2. Domain: 0 ≤ α ≤ 1, up to a million responders. Defect: none; it is exact
+    where α is a value of F and too careful between these.
+    """
+    levels = _levels(alphas)
+    return _shifted(levels, _cumulative(responders, 0.5, "responders"))
+
+
+def random_responders_mu(*, responders: int, alphas: ArrayLike | None = None) -> float:
+    """Return S3 Claim B.5, the μ of Claim B.4's curve.
+
+    Domain: up to a million responders. Defect: as Corollary 3.2, infinite over the whole
+    interval as printed; give ``alphas`` to leave its ends out.
+    """
+    if alphas is None:
+        checks.whole("responders", responders, least=1, most=_LARGEST)
+        return math.inf
+    levels = _inner_levels(alphas)
+    return _mu_of(levels, random_responders_tradeoff(levels, responders=responders))
 
 
 def random_responders_epsilon(*, responders: int, delta: float) -> float:
@@ -173,6 +209,26 @@ FORMULAS: tuple[Formula, ...] = (
         domain="n up to a million",
         defect="infinite as printed: the two laws have different supports",
         compute=shifted_binomial_mu,
+    ),
+    Formula(
+        name="random_responders_tradeoff",
+        label="Chen and Long 2021, Claim B.4",
+        source="S3 Claim B.4",
+        equation="f(α) = 1 − F(F⁻¹(α) + 1), F of Bin(|H|, ½)",
+        gives="trade-off function when exactly |H| users answer at random",
+        domain="0 ≤ α ≤ 1, |H| up to a million",
+        defect="none; exact at the values of F, too careful between them",
+        compute=random_responders_tradeoff,
+    ),
+    Formula(
+        name="random_responders_mu",
+        label="Chen and Long 2021, Claim B.5",
+        source="S3 Claim B.5",
+        equation="μ = max over α of Φ⁻¹(1 − α) − Φ⁻¹(f(α))",
+        gives="Gaussian parameter when exactly |H| users answer at random",
+        domain="|H| up to a million",
+        defect="infinite as printed: the two laws have different supports",
+        compute=random_responders_mu,
     ),
     Formula(
         name="random_responders_epsilon",

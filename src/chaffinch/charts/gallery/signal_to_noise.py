@@ -1,7 +1,9 @@
-"""S4's three observations on signal to noise, drawn anew (S4 part I, figures 2 to 4), on one page.
+"""Three observations on signal to noise, drawn anew (S4 part I, figures 2 to 4), on one page.
 
-S4 does not say which skewed logo counts it looked at. Here they are proportional to (1 − s)^y, y
-the number of set bits and s the *skewness*: 0 for equal counts, 1 for all columns on logo 0.
+S4 calls the bits that one column has in all filters its logo, and does not say which skewed
+counts of them it looked at. Here they are proportional to (1 − s)^y, y the number of set bits and
+s the *skewness*: 0 for equal counts, 1 for all columns on logo 0. On the page, for readers who
+have not read S4, a logo is a pattern.
 Independent audiences of one size have exactly such counts, each in a share (1 − s)/(2 − s) of
 the columns. Ratios are given times the number of columns, which they do not depend on then.
 """
@@ -10,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,38 +19,26 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series
+from chaffinch.charts.gallery.section import Section, write_sections
 from chaffinch.charts.heat import Cell, HeatFigure, short_number
-from chaffinch.charts.page import html_page
-from chaffinch.charts.svg import escape
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
 from chaffinch.privacy.numerics.precision import Floats
 
 _PAGE = "signal-to-noise.html"
+TITLE = "Signal to noise of one moved column"
 _RARELY = "0.02"
-_STYLE = """
-body{max-width:60rem}
-p,dd{max-width:46rem}
-dl{display:block}
-dt{color:var(--ink);font-weight:600;margin-top:.75rem}
-figure{min-width:0}
-.line{max-width:44rem;overflow-x:auto}
-.line svg{min-width:31rem}
-.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.5rem 1.5rem}
-.maps figure{margin:.5rem 0}
-"""
-
 _OPENING = (
     "Several publishers hand in Bloom filters over the same columns, every bit flipped with "
-    "probability q and the columns shuffled. S4, the technical details of that scheme, asks how "
-    "loud one column is that moves from one logo (its bits in all filters) to another: the "
-    "squared shift of the best linear statistic over its variance. These are its three "
-    "observations, computed anew."
+    "probability q and the columns shuffled. The technical details of that scheme ask how loud "
+    "one column is that moves from one pattern (its bits in all filters) to another: the squared "
+    "shift of the best linear statistic over its variance. These are their three observations, "
+    "computed anew."
 )
 _FAMILY = (
-    "S4 does not say which skewed counts it drew. Here the logos with y set bits hold a share "
-    "proportional to (1 − s)^y of the columns: skewness s = 0 is equal counts, s = 1 is all "
-    "columns on logo 0, and independent audiences of one size lie in between. Ratios are "
+    "They do not say which skewed counts were drawn. Here the patterns with y set bits hold a "
+    "share proportional to (1 − s)^y of the columns: skewness s = 0 is equal counts, s = 1 is all "
+    "columns empty, and independent audiences of one size lie in between. Ratios are "
     "multiplied by the number of columns. They rank moves; none is a guarantee."
 )
 
@@ -89,12 +78,12 @@ def _loudest_by_skewness(
     ends = [f"{line.name}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in series]
     return Figure(
         title=f"Largest signal to noise of a moved column, {_filters(filters)}",
-        x=Axis("skewness of the logo counts", 0.0, 1.0),
+        x=Axis("skewness of the counts", 0.0, 1.0),
         y=_decades([value for line in series for value in line.y]),
         series=series,
         alternative=(
             f"The largest {_RATIO} on a logarithmic axis, from equal counts (skewness 0) to all "
-            f"columns on logo 0 (skewness 1). It rises along every line. {'; '.join(ends)}."
+            f"columns empty (skewness 1). It rises along every line. {'; '.join(ends)}."
         ),
         terms=_TERMS,
     )
@@ -141,16 +130,16 @@ def _best_coefficients(
         "proven",
     )
     printed = _unit([0.0] * count + [-1.0])
-    claimed = Series("S4: (s, …, s, −1)", bits, printed, "published")
+    claimed = Series("(s, …, s, −1)", bits, printed, "published")
     last = [f"{line.name}: {', '.join(f'{c:.3f}' for c in line.y)}" for line in (*measured, exact)]
     return Figure(
         title=f"Best coefficients, {_filters(count)}, flip probability {flip_probability}",
-        x=Axis("set bits y of a logo", 0.0, float(count)),
-        y=Axis("coefficient of every such logo", -1.0, 1.0),
+        x=Axis("set bits y of a pattern", 0.0, float(count)),
+        y=Axis("coefficient of every such pattern", -1.0, 1.0),
         series=(*measured, exact, claimed),
         alternative=(
-            "The coefficient of a logo in the best linear statistic against its number of set "
-            f"bits, 0 to {count}. {'; '.join(last)}. With all columns on logo 0 the logos with "
+            "The coefficient of a pattern in the best linear statistic against its number of set "
+            f"bits, 0 to {count}. {'; '.join(last)}. With all columns empty the patterns with "
             "one bit unset lie below the others, which the published shape does not show."
         ),
         terms=_TERMS,
@@ -172,23 +161,7 @@ def _exact_shape(filters: int, flip_probability: str) -> tuple[float, ...]:
 
 def write_figures(folder: str | Path) -> list[Path]:
     """Write every figure as SVG, and one page that shows them all; return the files."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    shown = _sections()
-    written = []
-    for section in shown:
-        for number, chart in enumerate(section.charts, 1):
-            end = f"-{number}" if len(section.charts) > 1 else ""
-            path = place / f"{section.name}{end}.svg"
-            # On its own a picture has no page that goes dark with it.
-            alone = chart.svg(name=section.name).replace(
-                "<style>", "<style>:root{color-scheme:light dark}", 1
-            )
-            path.write_text(alone + "\n", encoding="utf-8")
-            written.append(path)
-    page = place / _PAGE
-    page.write_text(_page(shown), encoding="utf-8")
-    return [*written, page]
+    return write_sections(folder, sections(), page=_PAGE, title=TITLE, opening=(_OPENING, _FAMILY))
 
 
 def _signal(filters: int, flip: str, skewness: float) -> SignalToNoise:
@@ -210,15 +183,15 @@ def _heat_map(table: Floats, scale: Axis, setting: str) -> HeatFigure:
     ]
     return HeatFigure(
         title=setting,
-        x_label="to logo",
-        y_label="from logo",
+        x_label="to pattern",
+        y_label="from pattern",
         columns=names,
         rows=names,
         values=tuple(tuple(row) for row in values),
         scale=scale,
         alternative=(
-            f"{_RATIO} of every move between two of {size} logos, {setting}. The loudest, framed: "
-            f"{moves}, {short_number(loudest)}. The faintest has "
+            f"{_RATIO} of every move between two of {size} patterns, {setting}. The loudest, "
+            f"framed: {moves}, {short_number(loudest)}. The faintest has "
             f"{short_number(float(table[table > 0].min()))}."
         ),
         marked=marked,
@@ -255,79 +228,40 @@ def _filters(filters: int) -> str:
     return f"{filters} filters" if filters > 1 else "one filter"
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One observation: its figures, what was observed, and what holds."""
-
-    heading: str
-    name: str
-    charts: tuple[Figure | HeatFigure, ...]
-    observed: str
-    true: str
-
-
-def _sections() -> tuple[_Section, ...]:
-    """Return all that the page shows, in order."""
+def sections() -> tuple[Section, ...]:
+    """Return the three observations, in order."""
     return (
-        _Section(
+        Section(
             "Skewness makes one column louder",
             "skewness",
             (_loudest_by_skewness(),),
-            "The signal-to-noise ratio increases with the skewness of the logo counts "
+            "The signal-to-noise ratio increases with the skewness of the counts of the patterns "
             "(observation 1, figure 2).",
             "It does for these counts, and it never falls on the straight way from equal counts "
-            "to all columns on one logo. It is no law for all counts: with two filters and "
+            "to all columns on one pattern. It is no law for all counts: with two filters and "
             "q = 0.1 the counts (2, 0, 0, 2) have 3.556, the less skewed (2, 0, 1, 1) have "
             "3.748. With one filter the ratio does not change at all.",
         ),
-        _Section(
+        Section(
             "Which move is the loudest",
             "moves",
             (*_heat_maps(), *_heat_maps(flip_probability=_RARELY)),
-            "The ratio is largest for the move between logos 0 and 2^k − 1, for three filters "
+            "The ratio is largest for the move between no bit and all bits set, for three filters "
             "and every skewness shown (observation 2, figure 3).",
-            "It is when all columns are on logo 0, with the value (t^k − 1)/m for m columns, "
+            "It is when all columns are empty, with the value (t^k − 1)/m for m columns, "
             "t = p²/q + q²/p and p = 1 − q. With equal counts every move between complements is "
             f"as loud; and where bits are rarely flipped (q = {_RARELY}, second row of maps) "
-            "moves from other logos to 111 are louder. The loudest moves have a frame.",
+            "moves from other patterns to 111 are louder. The loudest moves have a frame.",
         ),
-        _Section(
+        Section(
             "The statistic that hears it best",
             "coefficients",
             (_best_coefficients(),),
-            "For the move between 2^k − 1 and 0 the best coefficients concentrate near a "
+            "For the move between all bits and none the best coefficients concentrate near a "
             "multiple of (s, …, s, −1) with a small s > 0 (observation 3, figure 4).",
-            "With all columns on logo 0 they are exactly a constant less (p/q)^(2y−k), y the "
-            "number of set bits: the logos with one bit unset weigh (q/p)² of the last one, so "
+            "With all columns empty they are exactly a constant less (p/q)^(2y−k), y the "
+            "number of set bits: the patterns with one bit unset weigh (q/p)² of the last one, so "
             "the published shape is the limit of rare flips. With less skewness the statistic "
             "is another one altogether.",
         ),
-    )
-
-
-def _page(shown: Sequence[_Section]) -> str:
-    """Return the page, which needs nothing else."""
-    return html_page(
-        "Signal to noise of one moved column",
-        head=f"<p>{escape(_OPENING)}</p>\n<p>{escape(_FAMILY)}</p>\n",
-        main="".join(_section(section) for section in shown),
-        style=_STYLE,
-    )
-
-
-def _section(section: _Section) -> str:
-    # A drawing of lines shrinks its letters: on a narrow screen it is scrolled instead.
-    kind = f'class="line" tabindex="0" role="region" aria-label="{escape(section.heading)}"'
-    if len(section.charts) > 1:
-        kind = 'class="maps"'
-    drawn = "".join(
-        f"<figure><figcaption>{escape(chart.title)}</figcaption>"
-        f"{chart.svg(name=f'{section.name}-{number}', styled=False)}</figure>\n"
-        for number, chart in enumerate(section.charts, 1)
-    )
-    return (
-        f"<section><h2>{escape(section.heading)}</h2>\n"
-        f"<div {kind}>{drawn}</div>\n"
-        f"<dl><dt>What S4 observed</dt><dd>{escape(section.observed)}</dd>\n"
-        f"<dt>What is true</dt><dd>{escape(section.true)}</dd></dl></section>\n"
     )
