@@ -128,6 +128,7 @@ FOLDERS = {
     "demo": ("browsers.plan.json", "release.html", "survey.toml", "people.csv"),
     "reach demo": ("campaign.plan.json", "campaign.key", "daily.filter", "release.html"),
     "reach figures": ("signal-to-noise.html", "skewness.svg"),
+    "figures copies-numbers": ("figures.html", "copies-numbers.csv"),
 }
 NAMES = list(verbs(Path()))
 
@@ -195,6 +196,7 @@ def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
         ("reach demo", FEW),
         nightly("reach demo", KINDS),
         ("reach figures", KINDS),
+        ("figures copies-numbers", FEW),
     ],
 )
 def test_no_folder_is_filled_over_what_cannot_be_made_again(

@@ -200,6 +200,10 @@ _FIGURES: dict[str, Check] = {
     "coefficients.svg": whole_picture,
     "skewness.svg": whole_picture,
 }
+_GALLERY: dict[str, Check] = {
+    "figures.html": whole_page,
+    "random-responders-delta.svg": whole_picture,
+}
 _BITS = "bits --users 20 --flip 0.1"
 _OPEN_PLAN = "--publisher daily=1000 --epsilon 2 --delta 1e-4 --bits 4096"
 _LEDGER = "{0}/analyzer.ledger --mark {0}/analyzer.mark"
@@ -310,6 +314,9 @@ VERBS: dict[str, Verb] = {
     "reach analyze": Verb(_REACH_ANALYZE, REACH_RELEASE),
     "reach analyze, paid": Verb(_REACH_ANALYZE + _PAID, REACH_RELEASE, pays="analyzer"),
     "reach figures": Verb("reach figures -o {0}/out", into("out", _FIGURES), private=False),
+    "figures": Verb(
+        "figures random-responders-delta -o {0}/out", into("out", _GALLERY), private=False
+    ),
     "demo": Verb("demo -o {0}/out", into("out", _DEMO)),
     "reach demo": Verb(
         "reach demo -o {0}/out",

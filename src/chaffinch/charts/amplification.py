@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedBits, Mechanism, published
 from chaffinch.privacy.amplification import (
+    ShuffledResponse,
     ShuffledTable,
     clone_delta,
     clone_epsilon,
@@ -99,7 +100,32 @@ def _bounds(mechanism: ShuffledTable) -> Iterator[Bound]:
         lambda epsilon: _closed_form_delta(local, users, epsilon),
         "says nothing for a small crowd",
     )
+    yield from _closed_forms(mechanism, local)
     yield _variation_ratio(mechanism, local)
+
+
+def _closed_forms(mechanism: ShuffledTable, local: float) -> Iterator[Bound]:
+    """Yield what Balle et al. and Erlingsson et al. put into closed forms."""
+    users = mechanism.users
+    # They know k-ary response by name; of any other randomizer they use the local epsilon.
+    given: dict[str, Any] = {"local_epsilon": local, "users": users}
+    if isinstance(mechanism, ShuffledResponse):
+        given["values"] = mechanism.values
+    kind: _BoundKind = "published"
+    yield Bound(
+        "blanket, Hoeffding",
+        "Balle et al. 2019",
+        kind,
+        lambda delta: published.blanket_hoeffding_epsilon(**given, delta=delta),
+        lambda epsilon: published.blanket_hoeffding_delta(**given, epsilon=epsilon),
+    )
+    yield Bound(
+        "blanket, Bennett",
+        "Balle et al. 2019",
+        kind,
+        lambda delta: published.blanket_bennett_epsilon(**given, delta=delta),
+        lambda epsilon: published.blanket_bennett_delta(**given, epsilon=epsilon),
+    )
 
 
 def exact_form(mechanism: Mechanism) -> Mechanism:

@@ -10,7 +10,6 @@ from chaffinch.charts.gallery.section import Section
 from chaffinch.charts.table import TableFigure
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import Mechanism, Target, published
-from chaffinch.progress import count_step
 
 _DELTA = 1e-6
 _CROWDS = (1_000, 10_000, 1_000_000)
@@ -24,8 +23,8 @@ def flipped_bits() -> Section:
         "Flipping one bit: formulas and exact parameters",
         "flipped-bit-formulas",
         (_bits(),),
-        "A flip probability of 3 ln(2/δ)/(n(1 − e^−ε)²) is enough if everybody else holds zero, "
-        "and 4/(n(1 − e^−ε)) more for every crowd (Zhilyaev 2020, 4.36 and 4.48).",
+        "A flip probability of 3 ln(2/δ)/(n(1 − e^(−ε))²) is enough if everybody else holds zero, "
+        "and 4/(n(1 − e^(−ε))) more for every crowd (Zhilyaev 2020, 4.36 and 4.48).",
         "Both hold wherever they were checked; the second asks for 2.8 to 6 times too many flips, "
         "and gives nothing for small crowds that can be protected. Everybody at zero is not always "
         "the worst crowd.",
@@ -40,8 +39,8 @@ def decoys() -> Section:
         (_decoys(),),
         "Clear reports of one of d values are protected by 3 d ln(4/δ)((e^ε + 1)/(e^ε − 1))² "
         "uniform decoys (5.10).",
-        "They are, although one step of the proof drops a term in the wrong direction. A fifth to "
-        "a third of these decoys is enough.",
+        "They are, although one step of the proof drops a term in the wrong direction. A sixth to "
+        "a quarter of these decoys is enough.",
     )
 
 
@@ -52,10 +51,24 @@ def flipped_values() -> Section:
         "flipped-value-formulas",
         (_values(),),
         "One of d values, written as d bits of which each is flipped, needs a flip probability of "
-        "3 ln(4/δ)/(n(1 − e^−ε/2)²) + 4/(n(1 − e^−ε/2)) (5.16).",
-        "It is enough for the sums per value, and asks for several times too much. It is not "
+        "3 ln(4/δ)/(n(1 − e^(−ε/2))²) + 4/(n(1 − e^(−ε/2))) (5.16).",
+        "It is enough for the sums per value, and asks for six times too much. It is not "
         "enough for whole records: with ten values and these flips a record with one set bit "
         "names its sender's value.",
+    )
+
+
+def decoy_cover() -> Section:
+    """Return S0 (5.26)."""
+    return Section(
+        "One person among flipped decoys: formula and exact parameters",
+        "decoy-cover-formulas",
+        (_cover(),),
+        "With m decoys, everything flipped, a flip probability of "
+        "(3 ln(4/δ)/m)((e^ε + 1)/(e^ε − 1))² hides one person without any other (5.26).",
+        "It does wherever it was checked, and asks for several times too much. Its argument "
+        "supposes that no decoy falls on the two values in question; the exact numbers average "
+        "over where they fall.",
     )
 
 
@@ -64,7 +77,7 @@ def _bits() -> TableFigure:
     for users in _CROWDS:
         for epsilon in _EPSILONS:
             exact = _smallest(
-                lambda q, n=users: privacy.FlippedBits(users=n, flip_probability=q),  # type: ignore[misc]
+                lambda q, n=users: privacy.FlippedBits(users=n, flip_probability=q),
                 epsilon,
             )
             given = {"epsilon": epsilon, "delta": _DELTA, "users": users}
@@ -104,7 +117,6 @@ def _decoys() -> TableFigure:
     rows = []
     for values in _VALUES:
         for epsilon in _EPSILONS:
-            count_step("parameters")
             exact = privacy.calibrate_count(
                 lambda m, d=values: privacy.DecoyedValues(decoys=m, values=d),  # type: ignore[misc]
                 Target(epsilon, _DELTA),
@@ -142,7 +154,7 @@ def _values() -> TableFigure:
     for users in (10_000, 1_000_000):
         for epsilon in (0.5, 1.0, 2.0):
             exact = _smallest(
-                lambda q, n=users: privacy.FlippedValues(users=n, values=100, flip_probability=q),  # type: ignore[misc]
+                lambda q, n=users: privacy.FlippedValues(users=n, values=100, flip_probability=q),
                 epsilon,
             )
             given = {"epsilon": epsilon, "delta": _DELTA, "users": users}
@@ -175,8 +187,30 @@ def _values() -> TableFigure:
     )
 
 
+def _cover() -> TableFigure:
+    rows = []
+    for decoys in (2_000, 10_000):
+        for epsilon in (1.0, 2.0):
+            exact = _smallest(
+                lambda q, m=decoys: privacy.FlippedValues(
+                    users=1, decoys=m, values=1000, flip_probability=q
+                ),
+                epsilon,
+            )
+            given = {"epsilon": epsilon, "delta": _DELTA, "decoys": decoys}
+            asked = _asked(lambda k=given: published.decoy_cover_flip_probability(**k))  # type: ignore[misc]
+            rows.append(
+                (f"{decoys:,}", f"{epsilon:g}", _flip(exact), _flip(asked), _ratio(asked, exact))
+            )
+    return TableFigure(
+        title=f"Flip probability of one of 1,000 values among decoys, sums seen, delta {_DELTA:g}",
+        heads=("decoys", "epsilon", "exact", "by (5.26)", "× exact"),
+        rows=tuple(rows),
+        note="Exact: the smallest that is proven.",
+    )
+
+
 def _smallest(make: Callable[..., Mechanism], epsilon: float) -> float | None:
-    count_step("parameters")
     try:
         return float(privacy.calibrate(make, Target(epsilon, _DELTA), relative_tolerance=1e-3))
     except NoParameterFound:

@@ -55,16 +55,17 @@ class ShiftedTensor:
         mass = law.mass.astype(np.float64)[-len(sums) :]
         places = np.round(losses / _LOSS_STEP).astype(np.int64)
         lowest = int(places.min())
-        grid = np.bincount(places - lowest, weights=mass)
+        grid = np.bincount(places - lowest, weights=mass).astype(np.float64)
         length = times * (len(grid) - 1) + 1
         size = 1 << (length - 1).bit_length()
         power = np.fft.irfft(np.fft.rfft(grid, size) ** times, size)[:length]
         # What the transform leaves where nothing is must not be blown up by e^−loss.
         seen = np.flatnonzero(power > 1e-15 * power.max())
-        total = (seen + times * lowest) * _LOSS_STEP
+        total = np.asarray((seen + times * lowest) * _LOSS_STEP, dtype=np.float64)
         never = (1.0 - q) ** users
         infinite = -math.expm1(times * math.log1p(-never))
-        return cls(total, power[seen], power[seen] * np.exp(-total), infinite)
+        first = np.asarray(power[seen], dtype=np.float64)
+        return cls(total, first, np.asarray(first * np.exp(-total)), infinite)
 
     def tradeoff(self, alphas: Floats) -> Floats:
         """Return the type II error at each level: large losses are called for the first law."""

@@ -35,6 +35,8 @@ class Section:
     published: str
     """What the source shows or says."""
     true: str
+    setting: str = ""
+    """What a reader must know first, where the heading does not say it."""
 
     def files(self) -> list[tuple[str, str]]:
         """Return the name and the content of a file for each chart."""
@@ -61,8 +63,9 @@ class Section:
             kind = 'class="tables"'
         elif any(isinstance(chart, HeatFigure) for chart in self.charts):
             kind = 'class="maps"'
+        setting = f"<p>{escape(self.setting)}</p>\n" if self.setting else ""
         return (
-            f"<section><h2>{escape(self.heading)}</h2>\n"
+            f"<section><h2>{escape(self.heading)}</h2>\n{setting}"
             f"<div {kind}>{drawn}</div>\n"
             f"<dl><dt>What was published</dt><dd>{escape(self.published)}</dd>\n"
             f"<dt>What is true</dt><dd>{escape(self.true)}</dd></dl></section>\n"
@@ -72,9 +75,12 @@ class Section:
         chart = self.charts[number]
         if isinstance(chart, TableFigure):
             return chart.html()
+        terms = ""
+        if isinstance(chart, Figure):
+            terms = f'<p class="note soft">{escape(chart.caption)}</p>'
         return (
             f"<figure><figcaption>{escape(chart.title)}</figcaption>"
-            f"{chart.svg(name=f'{self.name}-{number + 1}', styled=False)}</figure>\n"
+            f"{chart.svg(name=f'{self.name}-{number + 1}', styled=False)}{terms}</figure>\n"
         )
 
 

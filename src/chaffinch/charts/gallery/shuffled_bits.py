@@ -33,7 +33,7 @@ FLIP = Fraction(EXPECTED, 2 * USERS)
 
 _LEAST = 1e-12
 """The low end of the delta axes."""
-_POINTS = 241
+_POINTS, _FEW = 241, 61
 _LEVELS = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201))
 """Type I errors, closer together where the curves bend the most."""
 _SEEN = np.linspace(0.01, 0.99, 99)
@@ -206,12 +206,12 @@ def _profile(mechanism: Mechanism, name: str) -> Series:
 
 def _line(name: str, style: Style, right: float, deltas: Callable[[Floats], Floats]) -> Series:
     """Return a line from the left end of the axis to where it leaves it below or at the right."""
-    epsilons = np.linspace(0.0, right, _POINTS)[1:]
+    roughly = np.linspace(0.0, right, _FEW)[1:]
+    below = np.flatnonzero(deltas(roughly) < _LEAST)
+    last = float(roughly[below[0]]) if len(below) else right
+    epsilons = np.linspace(0.0, last, _POINTS)[1:]
     found = deltas(epsilons)
     stays = found < 1.0
-    # One point below the axis is kept, for the line to reach the edge.
-    ends = np.flatnonzero(found < _LEAST)
-    stays[ends[1:]] = False
     return Series(name, _plain(epsilons[stays]), _plain(found[stays]), style)
 
 

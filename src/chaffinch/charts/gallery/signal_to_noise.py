@@ -41,6 +41,14 @@ _FAMILY = (
     "columns empty, and independent audiences of one size lie in between. Ratios are "
     "multiplied by the number of columns. They rank moves; none is a guarantee."
 )
+SETTING = (
+    "Publishers hand in Bloom filters over the same columns, every bit flipped with probability q "
+    "and the columns shuffled. A pattern is the bits of one column in all filters; patterns with y "
+    "set bits hold a share proportional to (1 − s)^y of the columns, s the skewness. How loud is "
+    "one column that moves from one pattern to another? The squared shift of the best linear "
+    "statistic over its variance tells."
+)
+"""The same in one paragraph."""
 
 _TERMS = "Signal to noise ranks the moves of one column; it is no guarantee."
 _RATIO = "signal to noise × columns"
@@ -230,38 +238,49 @@ def _filters(filters: int) -> str:
 
 def sections() -> tuple[Section, ...]:
     """Return the three observations, in order."""
-    return (
-        Section(
-            "Skewness makes one column louder",
-            "skewness",
-            (_loudest_by_skewness(),),
-            "The signal-to-noise ratio increases with the skewness of the counts of the patterns "
-            "(observation 1, figure 2).",
-            "It does for these counts, and it never falls on the straight way from equal counts "
-            "to all columns on one pattern. It is no law for all counts: with two filters and "
-            "q = 0.1 the counts (2, 0, 0, 2) have 3.556, the less skewed (2, 0, 1, 1) have "
-            "3.748. With one filter the ratio does not change at all.",
-        ),
-        Section(
-            "Which move is the loudest",
-            "moves",
-            (*_heat_maps(), *_heat_maps(flip_probability=_RARELY)),
-            "The ratio is largest for the move between no bit and all bits set, for three filters "
-            "and every skewness shown (observation 2, figure 3).",
-            "It is when all columns are empty, with the value (t^k − 1)/m for m columns, "
-            "t = p²/q + q²/p and p = 1 − q. With equal counts every move between complements is "
-            f"as loud; and where bits are rarely flipped (q = {_RARELY}, second row of maps) "
-            "moves from other patterns to 111 are louder. The loudest moves have a frame.",
-        ),
-        Section(
-            "The statistic that hears it best",
-            "coefficients",
-            (_best_coefficients(),),
-            "For the move between all bits and none the best coefficients concentrate near a "
-            "multiple of (s, …, s, −1) with a small s > 0 (observation 3, figure 4).",
-            "With all columns empty they are exactly a constant less (p/q)^(2y−k), y the "
-            "number of set bits: the patterns with one bit unset weigh (q/p)² of the last one, so "
-            "the published shape is the limit of rare flips. With less skewness the statistic "
-            "is another one altogether.",
-        ),
+    return skewness(), moves(), coefficients()
+
+
+def skewness() -> Section:
+    """Return observation 1, with what is true of it."""
+    return Section(
+        "Skewness makes one column louder",
+        "skewness",
+        (_loudest_by_skewness(),),
+        "The signal-to-noise ratio increases with the skewness of the counts of the patterns "
+        "(observation 1, figure 2).",
+        "It does for these counts, and it never falls on the straight way from equal counts "
+        "to all columns on one pattern. It is no law for all counts: with two filters and "
+        "q = 0.1 the counts (2, 0, 0, 2) have 3.556, the less skewed (2, 0, 1, 1) have "
+        "3.748. With one filter the ratio does not change at all.",
+    )
+
+
+def moves() -> Section:
+    """Return observation 2, with what is true of it."""
+    return Section(
+        "Which move is the loudest",
+        "moves",
+        (*_heat_maps(), *_heat_maps(flip_probability=_RARELY)),
+        "The ratio is largest for the move between no bit and all bits set, for three filters "
+        "and every skewness shown (observation 2, figure 3).",
+        "It is when all columns are empty, with the value (t^k − 1)/m for m columns, "
+        "t = p²/q + q²/p and p = 1 − q. With equal counts every move between complements is "
+        f"as loud; and where bits are rarely flipped (q = {_RARELY}, second row of maps) "
+        "moves from other patterns to 111 are louder. The loudest moves have a frame.",
+    )
+
+
+def coefficients() -> Section:
+    """Return observation 3, with what is true of it."""
+    return Section(
+        "The statistic that hears it best",
+        "coefficients",
+        (_best_coefficients(),),
+        "For the move between all bits and none the best coefficients concentrate near a "
+        "multiple of (s, …, s, −1) with a small s > 0 (observation 3, figure 4).",
+        "With all columns empty they are exactly a constant less (p/q)^(2y−k), y the "
+        "number of set bits: the patterns with one bit unset weigh (q/p)² of the last one, so "
+        "the published shape is the limit of rare flips. With less skewness the statistic "
+        "is another one altogether.",
     )

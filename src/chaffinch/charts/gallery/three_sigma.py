@@ -24,10 +24,10 @@ def worked_numbers() -> Section:
         "three-sigma-numbers",
         (_example(),),
         "A ratio of 2 among 1,000 people needs a flip probability of 0.009 instead of 1/3, and "
-        "holds for 99.98 % of the outcomes (Zhilyaev and Zeber 2016, section 4.3).",
+        "holds for 99.98 % of the outcomes (Zhilyaev and Zeber 2016a, section 4.3).",
         "The arithmetic is right up to rounding. The promise is not: the ratio is above 2 for up "
         "to 8 % of the outcomes, and with this flip probability delta at epsilon ln 2 is 0.0125. "
-        "For delta 1e-6 five times as many flips are needed, with 2.3 times the error.",
+        "For delta 1e-6 five times as many flips are needed, with 2.5 times the error.",
     )
 
 
@@ -103,8 +103,8 @@ def _gain() -> TableFigure:
         title="Standard error of a count",
         heads=("copies", "promised", "by (5.23)", "exact flip probability", "exact"),
         rows=tuple(rows),
-        note=f"Promised and (5.23): ratio {_RATIO}, any number of people. Exact: {_CROWD:,} people, "
-        f"epsilon 1, delta {_DELTA:g}, worst crowd.",
+        note=f"Promised and (5.23): ratio {_RATIO}, any number of people. Exact: {_CROWD:,} "
+        f"people, epsilon 1, delta {_DELTA:g}, worst crowd.",
     )
 
 

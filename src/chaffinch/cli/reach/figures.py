@@ -1,4 +1,4 @@
-"""S4's observations on signal to noise, drawn anew."""
+"""Three published observations on signal to noise, drawn anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def figures(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Draw buffling's observations on signal to noise anew, with what is true of each.
+    """Draw published observations on signal to noise anew, with what is true of each.
+
+    All other figures: `chaffinch figures all`.
 
     Parameters
     ----------

@@ -6,11 +6,20 @@ anything in here.
 """
 
 from chaffinch.privacy.published import (
+    amplification,
     copies,
     fake_records,
     one_filter,
     shuffled_bits,
     variation_ratio,
+)
+from chaffinch.privacy.published.amplification import (
+    blanket_bennett_delta,
+    blanket_bennett_epsilon,
+    blanket_hoeffding_delta,
+    blanket_hoeffding_epsilon,
+    erlingsson_delta,
+    erlingsson_epsilon,
 )
 from chaffinch.privacy.published.copies import (
     three_sigma_copies_epsilon,
@@ -59,6 +68,7 @@ FORMULAS: tuple[Formula, ...] = (
     *shuffled_bits.FORMULAS,
     *one_filter.FORMULAS,
     *variation_ratio.FORMULAS,
+    *amplification.FORMULAS,
 )
 
 __all__ = [
@@ -70,12 +80,18 @@ __all__ = [
     "binary_sum_delta",
     "binary_sum_epsilon",
     "binary_sum_flip_probability",
+    "blanket_bennett_delta",
+    "blanket_bennett_epsilon",
+    "blanket_hoeffding_delta",
+    "blanket_hoeffding_epsilon",
     "clear_decoys",
     "clear_decoys_delta",
     "clear_decoys_epsilon",
     "decoy_cover_delta",
     "decoy_cover_epsilon",
     "decoy_cover_flip_probability",
+    "erlingsson_delta",
+    "erlingsson_epsilon",
     "flipped_values_delta",
     "flipped_values_epsilon",
     "flipped_values_flip_probability",

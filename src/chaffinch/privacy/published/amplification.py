@@ -1,0 +1,209 @@
+"""Closed forms for a shuffled local randomizer: Erlingsson et al. 2019 and Balle et al. 2019.
+
+Balle, Bell, Gascón and Nissim bound δ by E[(L₁ + … + L_M)₊]/(γn) with M ~ Bin(n, γ), γ the weight
+of the privacy blanket and L a bounded variable with mean −(e^ε − 1). The number itself is what
+`amplification.ShuffledTable` certifies. Their closed forms put Hoeffding's or Bennett's
+inequality in its place; the range and the variance of L are those of their own program
+(BorjaBalle/amplification-by-shuffling), for any randomizer or for k-ary response.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.roots import find_crossing
+from chaffinch.privacy.published.formula import Formula, open_delta, positive_epsilon
+
+_LARGEST = 30.0
+_TOLERANCE = 1e-9
+_LEAST_USERS, _LARGEST_DELTA = 1000, 0.01
+
+
+def erlingsson_epsilon(*, local_epsilon: float, users: int, delta: float) -> float:
+    """Return Erlingsson et al. (2019), ε = 12 ε₀ √(ln(1/δ)/n).
+
+    Domain: ε₀ up to 1/2, n ≥ 1000, δ below 1/100. Defect: no false case known; more than
+    ten times the ε of two-value response.
+
+    >>> round(erlingsson_epsilon(local_epsilon=0.5, users=100_000, delta=1e-6), 4)
+    0.0705
+    """
+    local = checks.real("local epsilon", local_epsilon, least=0.0, most=0.5)
+    size = checks.whole("users", users, least=_LEAST_USERS)
+    wanted = open_delta(delta)
+    if not wanted < _LARGEST_DELTA:
+        raise InvalidInput("delta", f"below {_LARGEST_DELTA}", delta)
+    return 12.0 * local * math.sqrt(-math.log(wanted) / size)
+
+
+def erlingsson_delta(*, local_epsilon: float, users: int, epsilon: float) -> float:
+    """Return the δ at which Erlingsson et al. claim this ε; 1 where they claim nothing."""
+    local = checks.real("local epsilon", local_epsilon, least=1e-9, most=0.5)
+    size = checks.whole("users", users, least=_LEAST_USERS)
+    found = math.exp(-size * (positive_epsilon(epsilon) / (12.0 * local)) ** 2)
+    return found if found < _LARGEST_DELTA else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Amplification:
+    """What the inequalities need of L at one ε: γ, its largest value, range and second moment."""
+
+    blanket: float
+    largest: float
+    range: float
+    square: float
+
+
+def _amplification(local: float, epsilon: float, values: int | None) -> _Amplification:
+    growth, ratio = math.exp(epsilon), math.exp(local)
+    if values is None:
+        blanket = 1.0 / ratio
+        return _Amplification(
+            blanket,
+            ratio * -math.expm1(epsilon - 2.0 * local),
+            (growth + 1.0) * (ratio - 1.0 / ratio),
+            ratio * (growth**2 + 1.0) - 2.0 * blanket * math.exp(epsilon - 2.0 * local),
+        )
+    blanket = values / (ratio + values - 1.0)
+    rest = (ratio - 1.0) / (ratio + values - 1.0)
+    return _Amplification(
+        blanket,
+        blanket * (1.0 - growth) + rest * values,
+        rest * values * (growth + 1.0),
+        blanket * (2.0 - blanket) * (growth - 1.0) ** 2 + rest**2 * values * (growth**2 + 1.0),
+    )
+
+
+def blanket_hoeffding_delta(
+    *, local_epsilon: float, users: int, epsilon: float, values: int | None = None
+) -> float:
+    """Return the δ of the blanket by Hoeffding: b²/(4aγn)·(1 − γ(1 − e^(−2a²/b²)))^n.
+
+    a = e^ε − 1 and b is the range of L.
+    """
+    size, local, wanted = _given(local_epsilon, users, epsilon, values)
+    if wanted >= local:
+        return 0.0
+    parts, excess = _amplification(local, wanted, values), math.expm1(wanted)
+    drop = -math.expm1(-2.0 * excess**2 / parts.range**2)
+    log = size * math.log1p(-parts.blanket * drop)
+    return min(1.0, math.exp(log) * parts.range**2 / (4.0 * excess * parts.blanket * size))
+
+
+def blanket_hoeffding_epsilon(
+    *, local_epsilon: float, users: int, delta: float, values: int | None = None
+) -> float:
+    """Return the ε of the blanket by Hoeffding's inequality (Balle et al. 2019).
+
+    ``values`` are those of k-ary response; without them it is for any randomizer with this ε₀.
+    Domain: 0 < ε₀ ≤ 30. Defect: no false case known; looser than the blanket that it bounds.
+    """
+    return _solve(blanket_hoeffding_delta, local_epsilon, users, delta, values)
+
+
+def blanket_bennett_delta(
+    *, local_epsilon: float, users: int, epsilon: float, values: int | None = None
+) -> float:
+    """Return the δ of the blanket by Bennett: E[e^(−Mx)]·b₊/(γn ln(1 + ab₊/c)), M from 1 on."""
+    size, local, wanted = _given(local_epsilon, users, epsilon, values)
+    if wanted >= local:
+        return 0.0
+    parts, excess = _amplification(local, wanted, values), math.expm1(wanted)
+    if not parts.largest > 0:
+        return 0.0
+    shift = excess * parts.largest / parts.square
+    exponent = parts.square / parts.largest**2 * _bennett(shift)
+    log = size * math.log1p(parts.blanket * math.expm1(-exponent))
+    none = size * math.log1p(-parts.blanket) if parts.blanket < 1 else -math.inf
+    some = math.exp(log) * -math.expm1(min(none - log, 0.0))
+    return min(1.0, some * parts.largest / (parts.blanket * size * math.log1p(shift)))
+
+
+def blanket_bennett_epsilon(
+    *, local_epsilon: float, users: int, delta: float, values: int | None = None
+) -> float:
+    """Return the ε of the blanket by Bennett's inequality (Balle et al. 2019).
+
+    ``values`` are those of k-ary response; without them it is for any randomizer with this ε₀.
+    Domain: 0 < ε₀ ≤ 30. Defect: no false case known; looser than the blanket that it bounds.
+    """
+    return _solve(blanket_bennett_delta, local_epsilon, users, delta, values)
+
+
+def _bennett(shift: float) -> float:
+    """Return (1 + u)·ln(1 + u) − u, whose digits cancel for a small u."""
+    if shift < 1e-4:
+        return shift**2 / 2.0 - shift**3 / 6.0
+    return (1.0 + shift) * math.log1p(shift) - shift
+
+
+def _given(
+    local_epsilon: float, users: int, epsilon: float, values: int | None
+) -> tuple[int, float, float]:
+    if values is not None:
+        checks.whole("values", values, least=2)
+    return (
+        checks.whole("users", users, least=1),
+        checks.real("local epsilon", local_epsilon, least=1e-6, most=_LARGEST),
+        positive_epsilon(epsilon),
+    )
+
+
+def _solve(
+    formula: Callable[..., float],
+    local_epsilon: float,
+    users: int,
+    delta: float,
+    values: int | None,
+) -> float:
+    wanted = open_delta(delta)
+
+    def at(epsilon: float) -> float:
+        # At 0 the inequalities divide by 0 and say nothing.
+        if epsilon <= 0:
+            return 1.0
+        return formula(local_epsilon=local_epsilon, users=users, epsilon=epsilon, values=values)
+
+    return find_crossing(at, wanted, top=local_epsilon, tolerance=_TOLERANCE)[1]
+
+
+FORMULAS: tuple[Formula, ...] = (
+    Formula(
+        name="erlingsson_epsilon",
+        label="Erlingsson et al. 2019",
+        source="Erlingsson et al. 2019",
+        equation="ε = 12 ε₀ √(ln(1/δ)/n)",
+        gives="epsilon of a shuffled local randomizer",
+        domain="ε₀ ≤ 1/2, n ≥ 1000, δ < 1/100",
+        defect="no false case known; more than ten times the epsilon of two-value response",
+        compute=erlingsson_epsilon,
+        claimed_delta=erlingsson_delta,
+    ),
+    Formula(
+        name="blanket_hoeffding_epsilon",
+        label="Balle et al. 2019, Hoeffding",
+        source="Balle et al. 2019, with the range of the authors' program",
+        equation="δ = b²/(4aγn)·(1 − γ(1 − e^(−2a²/b²)))^n, a = e^ε − 1, b the range of L",
+        gives="epsilon of a shuffled local randomizer",
+        domain="0 < ε₀ ≤ 30",
+        defect="no false case known; looser than the blanket that it bounds",
+        compute=blanket_hoeffding_epsilon,
+        claimed_delta=blanket_hoeffding_delta,
+    ),
+    Formula(
+        name="blanket_bennett_epsilon",
+        label="Balle et al. 2019, Bennett",
+        source="Balle et al. 2019, with the range and variance of the authors' program",
+        equation="δ = b₊/(γn ln(1 + u))·E[e^(−M (c/b₊²) φ(u)); M ≥ 1], u = ab₊/c, "
+        "φ(u) = (1 + u)ln(1 + u) − u",
+        gives="epsilon of a shuffled local randomizer",
+        domain="0 < ε₀ ≤ 30",
+        defect="no false case known; looser than the blanket that it bounds",
+        compute=blanket_bennett_epsilon,
+        claimed_delta=blanket_bennett_delta,
+    ),
+)
