@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 from chaffinch.errors import InvalidInput
@@ -19,6 +18,7 @@ from chaffinch.privacy.amplification import (
     clone_epsilon_closed_form,
 )
 from chaffinch.privacy.numerics.roots import bisect_real
+from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 _BoundKind = Literal["exact", "proven", "at least", "published"]
 """``at least`` is a crowd that can exist; ``published`` is a claim, never a guarantee."""
@@ -51,12 +51,12 @@ class Bound:
         return math.nan
 
 
-def amplification_bounds(mechanism: ShuffledTable) -> tuple[Bound, ...]:
+def amplification_bounds(mechanism: ShuffledRandomizer) -> tuple[Bound, ...]:
     """Return what is known of a shuffled randomizer, from the truth to the loosest bound."""
     return tuple(_bounds(mechanism))
 
 
-def _bounds(mechanism: ShuffledTable) -> Iterator[Bound]:
+def _bounds(mechanism: ShuffledRandomizer) -> Iterator[Bound]:
     local, users = mechanism.local_epsilon, mechanism.users
     bits = exact_form(mechanism)
     if isinstance(bits, FlippedBits):
@@ -104,7 +104,7 @@ def _bounds(mechanism: ShuffledTable) -> Iterator[Bound]:
     yield _variation_ratio(mechanism, local)
 
 
-def _closed_forms(mechanism: ShuffledTable, local: float) -> Iterator[Bound]:
+def _closed_forms(mechanism: ShuffledRandomizer, local: float) -> Iterator[Bound]:
     """Yield what Balle et al. and Erlingsson et al. put into closed forms."""
     users = mechanism.users
     # They know k-ary response by name; of any other randomizer they use the local epsilon.
@@ -158,13 +158,9 @@ def _closed_form_delta(local: float, users: int, epsilon: float) -> float:
     return math.exp(-high if holds(high) else -bisect_real(holds, good=low, bad=high))
 
 
-def _variation_ratio(mechanism: ShuffledTable, local: float) -> Bound:
+def _variation_ratio(mechanism: ShuffledRandomizer, local: float) -> Bound:
     (formula,) = (one for one in published.FORMULAS if one.name == "variation_ratio_epsilon")
-    # The largest total variation distance of two inputs.
-    variation = max(
-        float(sum(max(a - b, Fraction(0)) for a, b in zip(one, two, strict=True)))
-        for one, two in combinations(mechanism.table, 2)
-    )
+    variation = mechanism.variation
 
     def epsilon(delta: float) -> float:
         return published.variation_ratio_epsilon(

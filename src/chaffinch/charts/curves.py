@@ -25,6 +25,7 @@ from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import PROVEN, commas_in
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats
+from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 _CURVE_POINTS = 41
 _ROOM = 1.8
@@ -240,13 +241,20 @@ def mechanism_name(mechanism: Mechanism) -> str:
             f"{count} × ({mechanism_name(part)})" for part, count in parameters["parts"]
         )
     kind = re.sub(r"(?<=[a-z])([A-Z])", lambda m: " " + m[1].lower(), type(mechanism).__name__)
+    # Names of people and of systems keep their capitals.
+    kind = kind.replace(" laplace", " Laplace").replace("Rappor", "RAPPOR")
     words = f"{kind}, {commas_in(mechanism.crowd_words)}"
     if parameters.get("copies", 1) > 1:
         words += f", {parameters['copies']} copies"
     if "flip_probability" in parameters:
         words += f", flip probability {float(parameters['flip_probability']):.4g}"
     if isinstance(mechanism, ShuffledResponse):
-        words += f", {mechanism.values:,}-ary, local epsilon {mechanism.local_epsilon:.4g}"
+        return words + f", {mechanism.values:,}-ary, local epsilon {mechanism.local_epsilon:.4g}"
+    if isinstance(mechanism, ShuffledRandomizer) and type(mechanism) is not ShuffledTable:
+        for name in ("values", "bits", "hashes", "buckets", "size", "steps"):
+            if name in parameters:
+                words += f", {parameters[name]:,} {name}"
+        words += f", local epsilon {mechanism.local_epsilon:.4g}"
     return words
 
 
@@ -302,8 +310,8 @@ class _Claim:
 
 def _claims_about(mechanism: Mechanism) -> tuple[_Claim | Bound, ...]:
     """Return what has been claimed about ``mechanism``, empty where nothing was."""
-    find = _FINDERS.get(type(mechanism))
-    return tuple(find(mechanism)) if find else ()
+    found = next((_FINDERS[kind] for kind in type(mechanism).__mro__ if kind in _FINDERS), None)
+    return tuple(found(mechanism)) if found else ()
 
 
 def _about_bits(mechanism: Any) -> Iterator[_Claim]:
@@ -344,9 +352,8 @@ def _about_table(mechanism: Any) -> Iterator[Bound]:
             yield replace(one, label=f"{one.label}, {one.source}")
 
 
-_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[_Claim] | Iterator[Bound]]] = {
-    ShuffledResponse: _about_table,
-    ShuffledTable: _about_table,
+_FINDERS: dict[type, Callable[[Any], Iterator[_Claim] | Iterator[Bound]]] = {
+    ShuffledRandomizer: _about_table,
     privacy.DecoyedValues: _about_decoyed,
     privacy.FlippedBits: _about_bits,
     privacy.FlippedValues: _about_values,

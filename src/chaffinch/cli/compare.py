@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import chaffinch as cf
 from chaffinch.cli import paths
@@ -17,6 +17,17 @@ from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
 from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, Plainly
 
+if TYPE_CHECKING:
+    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+
+_Randomizer = Literal[
+    "response",
+    "symmetric-unary",
+    "optimized-unary",
+    "local-hashing",
+    "subset-selection",
+    "laplace",
+]
 _TOLERANCE = 1e-3
 _NARROW = 80
 """Below so many columns the label is left out."""
@@ -44,12 +55,13 @@ class _Line:
     """How many people a trusted centre would need for an error that is the same share of them."""
 
 
-def compare(
+def compare(  # noqa: PLR0913 - one for each option
     *,
     users: int,
     delta: float,
     epsilon: float | None = None,
     local_epsilon: float | None = None,
+    randomizer: _Randomizer = "response",
     table: Path | None = None,
     values: int = 10,
     plot: Path | None = None,
@@ -60,8 +72,8 @@ def compare(
     Exact ones are proven for every crowd of that size. Published ones are claims: some ask
     for too much, and some do not hold. Beside them stands what a trusted centre would add, and
     how many people it would need for the same error. With --local-epsilon (k-ary randomized
-    response) or --table (any randomizer) it shows what shuffling makes of it: exact, blanket,
-    clones, variation ratio.
+    response, or another --randomizer) or --table (any randomizer) it shows what shuffling makes of
+    it: exact, blanket, clones, closed forms, variation ratio.
 
     Parameters
     ----------
@@ -72,7 +84,10 @@ def compare(
     epsilon
         The epsilon to promise.
     local_epsilon
-        Compare bounds of randomized response among --values, with this local epsilon.
+        Compare bounds of a randomizer among --values, with this local epsilon.
+    randomizer
+        Which one: k-ary response, a unary encoding, local hashing, subset selection, or Laplace
+        noise on a grid of --values points.
     table
         Compare bounds of the randomizer in a CSV or JSON file: a row of chances for each input.
     values
@@ -92,7 +107,7 @@ def compare(
         rule = "given with --local-epsilon or --table"
         raise InvalidInput("option --plot", rule, Plainly("--epsilon"))
     if epsilon is None:
-        _compare_bounds(users, delta, local_epsilon, values, table, plot, output)
+        _compare_bounds(users, delta, local_epsilon, randomizer, values, table, plot, output)
         return
     _compare_parameters(users, epsilon, delta, values, output)
 
@@ -101,6 +116,7 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     users: int,
     delta: float,
     local_epsilon: float | None,
+    randomizer: _Randomizer,
     values: int,
     table: Path | None,
     plot: Path | None,
@@ -108,16 +124,16 @@ def _compare_bounds(  # noqa: PLR0917 - the options
 ) -> None:
     """Show what is known of one randomizer, shuffled."""
     from chaffinch.charts.curves import mechanism_name
-    from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+    from chaffinch.privacy.amplification import ShuffledTable
 
     if plot is not None:
         paths.require_writable(plot)
-    mechanism: ShuffledTable
+    mechanism: ShuffledRandomizer
     if table is not None:
         mechanism = ShuffledTable(read_table(table), users=users)
     else:
         local = math.nan if local_epsilon is None else local_epsilon
-        mechanism = ShuffledResponse(local_epsilon=local, values=values, users=users)
+        mechanism = _named(randomizer, local, values, users)
     with output.thinking("comparing"):
         rows = bounds_at(mechanism, delta)
         if plot is not None:
@@ -131,6 +147,21 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     output.words(f"{mechanism_name(mechanism)}.")
     output.words("")
     show_bounds(rows, delta, output)
+
+
+def _named(name: _Randomizer, local: float, values: int, users: int) -> ShuffledRandomizer:
+    """Return a randomizer by its name."""
+    known = cf.privacy.randomizers
+    if name == "laplace":
+        return known.DiscreteLaplace(local_epsilon=local, steps=values - 1, users=users)
+    kinds = {
+        "response": known.ShuffledResponse,
+        "symmetric-unary": known.SymmetricUnary,
+        "optimized-unary": known.OptimizedUnary,
+        "local-hashing": known.LocalHashing,
+        "subset-selection": known.SubsetSelection,
+    }
+    return kinds[name](local_epsilon=local, values=values, users=users)
 
 
 def _compare_parameters(

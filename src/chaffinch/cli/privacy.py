@@ -38,9 +38,16 @@ _Name = Literal[
     "signed",
     "responders",
     "response",
+    "symmetric-unary",
+    "optimized-unary",
+    "rappor",
+    "local-hashing",
+    "subset-selection",
+    "laplace",
     "table",
 ]
 
+_BY_LOCAL_EPSILON = ("users", "values", "local_epsilon")
 _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "bits": ("FlippedBits", ("users", "flip"), ("copies", "decoys")),
     "decoys": ("DecoyedValues", ("values",), ("decoys", "users", "rate")),
@@ -50,7 +57,17 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
     "signed": ("SignedDecoys", ("question", "ratio", "flood"), ("steps", "share")),
     "responders": ("RandomResponders", ("responders",), ()),
-    "response": ("amplification.ShuffledResponse", ("users", "values", "local_epsilon"), ()),
+    "response": ("amplification.ShuffledResponse", _BY_LOCAL_EPSILON, ()),
+    "symmetric-unary": ("randomizers.SymmetricUnary", _BY_LOCAL_EPSILON, ()),
+    "optimized-unary": ("randomizers.OptimizedUnary", _BY_LOCAL_EPSILON, ()),
+    "rappor": (
+        "randomizers.Rappor",
+        ("users", "bits", "hashes", "permanent"),
+        ("one", "zero", "reports"),
+    ),
+    "local-hashing": ("randomizers.LocalHashing", _BY_LOCAL_EPSILON, ("buckets",)),
+    "subset-selection": ("randomizers.SubsetSelection", _BY_LOCAL_EPSILON, ("size",)),
+    "laplace": ("randomizers.DiscreteLaplace", ("users", "steps", "local_epsilon"), ()),
     "table": ("amplification.ShuffledTable", ("users", "table"), ()),
 }
 """By name: the mechanism, the options it needs, and those it may have."""
@@ -80,19 +97,33 @@ class _Parameters:
     rate: str | None = None
     """The chance that a user adds a decoy (decoys, with users)."""
     values: int | None = None
-    """How many values there are to choose from (decoys, values, response)."""
+    """How many values there are to choose from (decoys, values, response and other randomizers)."""
     resolution: int | None = None
     """In how many bits a number is sent (numbers)."""
     slots: Literal["separate", "together"] | None = None
     """Whether the bits of a number are told apart (numbers)."""
     bits: int | None = None
-    """The length of a vector or of a filter (vectors, filters)."""
+    """The length of a vector or of a filter (vectors, filters, rappor)."""
     filters: int | None = None
     """How many filters there are (filters)."""
     responders: int | None = None
     """How many users answer at random while all others tell the truth (responders)."""
     local_epsilon: float | None = None
-    """What one message alone tells at most (response)."""
+    """What one message alone tells at most (response and other randomizers)."""
+    hashes: int | None = None
+    """How many bits a value sets in a filter (rappor)."""
+    permanent: str | None = None
+    """The chance that a bit is replaced by a coin for ever (rappor)."""
+    one: str | None = None
+    """The chance that a 1 is reported for a 1 (rappor)."""
+    zero: str | None = None
+    """The chance that a 1 is reported for a 0 (rappor)."""
+    reports: Literal["one", "all"] | None = None
+    """Whether one report is protected or all that there will ever be (rappor)."""
+    buckets: int | None = None
+    """To how many answers values are hashed (local-hashing)."""
+    size: int | None = None
+    """How many values a message names (subset-selection)."""
     table: Path | None = None
     """A CSV or JSON file of chances: a row for each input, a column for each output (table)."""
     question: Literal["bit", "choice", "number"] | None = None
@@ -102,7 +133,7 @@ class _Parameters:
     flood: str | None = None
     """The rates of bursts of 1, 2, … pairs, of all together: 3/4,5/12 (signed)."""
     steps: int | None = None
-    """In how many steps a number is sent (signed)."""
+    """In how many steps a number is sent (signed, laplace)."""
     share: str | None = None
     """The share of the users, for whom noise was cut, that is honest (signed)."""
 
@@ -130,8 +161,9 @@ def privacy(  # noqa: PLR0913 - one for each option
         bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
         (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
         (clear among signed decoys), responders (bits in clear, some users answer at random),
-        response (k-ary randomized response), table (any randomizer
-        of one message).
+        response (k-ary randomized response), symmetric-unary and optimized-unary (one-hot vectors
+        sent whole), rappor (both steps), local-hashing, subset-selection, laplace (noise on a
+        grid), table (any randomizer of one message).
     times
         How often the same people are asked.
     delta
@@ -221,10 +253,10 @@ def _option(name: str) -> str:
 
 def _compared(found: Mechanism, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the bounds of a shuffled randomizer at the first delta asked for."""
-    from chaffinch.privacy.amplification import ShuffledTable
+    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
     delta = next((row["delta"] for row in rows if "delta" in row), None)
-    if delta is None or not isinstance(found, ShuffledTable):
+    if delta is None or not isinstance(found, ShuffledRandomizer):
         return {}
     return {"bounds_delta": delta, "bounds": bounds_at(found, delta)}
 

@@ -17,7 +17,7 @@ from chaffinch.storage.files import read_small
 
 if TYPE_CHECKING:
     from chaffinch.charts import Bound
-    from chaffinch.privacy.amplification import ShuffledTable
+    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 _LARGEST_TABLE = 4 << 20
 _RULE = "rows of chances such as 0.75 or 3/4, an input each, in CSV or as a JSON list of lists"
@@ -39,7 +39,7 @@ def read_table(path: Path) -> list[list[str]]:
     return [[str(cell) for cell in row] for row in rows]
 
 
-def bounds_at(mechanism: ShuffledTable, delta: float) -> list[dict[str, Any]]:
+def bounds_at(mechanism: ShuffledRandomizer, delta: float) -> list[dict[str, Any]]:
     """Return every bound of a shuffled randomizer at ``delta``, as JSON-ready rows."""
     from chaffinch.charts import amplification_bounds
 

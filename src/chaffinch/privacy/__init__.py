@@ -1,6 +1,6 @@
 """Exact, certified accounting for shuffled collections. Pure mathematics: touches no data."""
 
-from chaffinch.privacy import amplification, published
+from chaffinch.privacy import amplification, published, randomizers
 from chaffinch.privacy.calibration import calibrate, calibrate_count
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.groups import Grouped
@@ -41,4 +41,5 @@ __all__ = [
     "calibrate_count",
     "compose",
     "published",
+    "randomizers",
 ]

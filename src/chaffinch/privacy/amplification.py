@@ -1,33 +1,28 @@
 """What shuffling adds to any local randomizer: the privacy blanket and the clone bound.
 
-Both come down to one number. Let the records of a crowd be covered by a law: every other
-user's message is, with chance m(v), an untraceable v (the chances may sum to less than one;
-the rest is revealed). Then for a target that holds x₀ or x₁, and n users,
-
-    δ(ε) ≤ (1/n)·E[(Y₁ + … + Y_n)₊] + Σ_{v: m(v)=0} (R₀(v) − e^ε R₁(v))₊,
-
-with Yᵢ independent, Y = (R₀(v) − e^ε R₁(v))/m(v) with chance m(v) and 0 otherwise. It is
-exact when nothing is revealed, that is when all others hold the same value. The proof is in
-docs/concepts/privacy-blanket.md. The sum is certified by `sums.positive_part_of_sum`.
+Both come down to the covered sums of `shuffled_randomizers`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.laws import binomial
-from chaffinch.privacy.numerics.precision import Floats, Wide, down, exp_ends, log_of, up, wide
-from chaffinch.privacy.numerics.roots import Curve, find_crossing, find_crossing_below
-from chaffinch.privacy.numerics.sums import positive_part_of_sum
+from chaffinch.privacy.numerics.precision import Floats, Wide, exp_ends, log_of, wide
+from chaffinch.privacy.shuffled_randomizers import (
+    LARGEST_EPSILON,
+    CoveredLaw,
+    ShuffledRandomizer,
+    merge_outputs,
+    solve_between,
+)
 
 __all__ = [
     "ShuffledResponse",
@@ -37,14 +32,12 @@ __all__ = [
     "clone_epsilon_closed_form",
 ]
 
-_LARGEST = 2.0**9
-_TOLERANCE = 1e-9
 _ALL_COVERS = 8
 """Of tables with more inputs than this only the likeliest worst crowds are tried for each pair."""
 _MOST_OUTCOMES = 2_000_000
 
 
-class ShuffledTable(Mechanism):
+class ShuffledTable(ShuffledRandomizer):
     """A user's own randomizer: one message each, shuffled.
 
     ``table[x][v]`` is the chance that input x sends output v. Entries are taken exactly
@@ -61,9 +54,6 @@ class ShuffledTable(Mechanism):
     True
     """
 
-    view = "records"
-    method: Method = "upper-bound"
-
     def __init__(
         self,
         table: Sequence[Sequence[float | Fraction | str]] | Floats,
@@ -71,49 +61,20 @@ class ShuffledTable(Mechanism):
         users: int,
         relative_width: float = 1e-3,
     ) -> None:
-        self.users = checks.people("users", users)
-        self.relative_width = checks.real("relative width", relative_width, least=1e-6, most=0.5)
         self.table = _rows(table)
-        self._local = _local_epsilon(self.table)
         # Every input sends v with at least this chance: so much of a message tells nothing.
         lowest = tuple(min(column) for column in zip(*self.table, strict=True))
-        self._blankets = _laws(self.table, [lowest])
-        self._crowds = _laws(self.table, self.table)
+        super().__init__(
+            users=users,
+            relative_width=relative_width,
+            local_epsilon=_local_epsilon(self.table),
+            blankets=_laws(self.table, [lowest]),
+            crowds=_laws(self.table, self.table),
+        )
 
     def __repr__(self) -> str:
         size = f"{len(self.table)} inputs, {len(self.table[0])} outputs"
         return f"ShuffledTable(<{size}>, users={self.users})"
-
-    @property
-    def crowd_words(self) -> str:
-        """Return the crowd the guarantee counts on, in words."""
-        return f"at least {self.users} honest users, the target included, with any values"
-
-    @property
-    def local_epsilon(self) -> float:
-        """Return the largest ln of a ratio within a column, rounded up."""
-        return self._local
-
-    @property
-    def blanket(self) -> float:
-        """Return γ: the chance that a message carries no information about its sender."""
-        return float(sum(min(column) for column in zip(*self.table, strict=True)))
-
-    def delta(self, epsilon: float) -> Bracket:
-        """Return (worst crowd found, privacy blanket) at ``epsilon``."""
-        wanted = checks.epsilon(epsilon)
-        upper = self._upper(wanted)
-        return Bracket(min(self._lower(wanted), upper), upper)
-
-    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Return lower and upper ends of delta at many epsilons."""
-        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
-        return np.array([b.lower for b in ends]), np.array([b.upper for b in ends])
-
-    def epsilon(self, delta: float) -> Bracket:
-        """Return the bracket of the smallest epsilon that holds with ``delta``."""
-        wanted = checks.delta(delta)
-        return _solve(self._lower, self._upper, wanted, self._local)
 
     def instance(self) -> tuple[Floats, Floats]:
         """Return the laws of the messages, of three kinds, for a pair and a crowd of equals.
@@ -136,22 +97,6 @@ class ShuffledTable(Mechanism):
             kinds[kind] = [a + b for a, b in zip(kinds[kind], chances, strict=True)]
         return _three_kinds(kinds[1], kinds[-1], self.users - 1)
 
-    def _upper(self, epsilon: float) -> float:
-        """Return the blanket at e^epsilon rounded down, where delta is larger."""
-        if epsilon >= self._local:
-            return 0.0
-        growth = exp_ends(epsilon)[0]
-        ends = [law.at(growth, self.users, self.relative_width) for law in self._blankets]
-        return min(1.0, max(end.upper for end in ends))
-
-    def _lower(self, epsilon: float) -> float:
-        """Return the worst crowd found, at e^epsilon rounded up: a true lower end."""
-        if epsilon >= self._local:
-            return 0.0
-        growth = exp_ends(epsilon)[1]
-        ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]
-        return max(end.lower for end in ends)
-
 
 class ShuffledResponse(ShuffledTable):
     """k-ary randomized response, shuffled: the value itself, or any other, all as likely.
@@ -167,7 +112,7 @@ class ShuffledResponse(ShuffledTable):
     def __init__(
         self, *, local_epsilon: float, values: int, users: int, relative_width: float = 1e-3
     ) -> None:
-        asked = checks.real("local epsilon", local_epsilon, least=0.0, most=_LARGEST)
+        asked = checks.real("local epsilon", local_epsilon, least=0.0, most=LARGEST_EPSILON)
         self.values = checks.whole("number of values", values, least=2, most=10**9)
         # A smaller local epsilon is more randomizing of what is sent: each end has its own side.
         small, large = (_response_rows(ratio, self.values) for ratio in exp_ends(asked))
@@ -228,7 +173,7 @@ def clone_epsilon(*, local_epsilon: float, users: int, delta: float) -> Bracket:
     def at(epsilon: float) -> Bracket:
         return clone_delta(local_epsilon=local, users=users, epsilon=epsilon)
 
-    return _solve(lambda e: at(e).lower, lambda e: at(e).upper, wanted, local)
+    return solve_between(lambda e: at(e).lower, lambda e: at(e).upper, wanted, local)
 
 
 def clone_epsilon_closed_form(*, local_epsilon: float, users: int, delta: float) -> float:
@@ -258,40 +203,16 @@ def _clone_part(ratio: Fraction, growth: Fraction, users: int) -> Bracket:
     """
     half = 1 / (2 * ratio)
     target = ratio / (ratio + 1)
-    return _Law(((target, 1 - target, half), (1 - target, target, half))).at(growth, users, 1e-4)
-
-
-@dataclass(frozen=True, slots=True)
-class _Law:
-    """Outputs as (chance from x₀, chance from x₁, chance of cover), all exact."""
-
-    outputs: tuple[tuple[Fraction, Fraction, Fraction], ...]
-
-    def at(self, growth: Fraction, users: int, width: float) -> Bracket:
-        """Return the bracket at e^ε = growth, exactly."""
-        values, masses = [Fraction(0)], [1 - sum(cover for _, _, cover in self.outputs)]
-        bare = Fraction(0)
-        for first, second, cover in self.outputs:
-            excess = first - growth * second
-            if cover == 0:
-                bare += max(excess, Fraction(0))
-            else:
-                values.append(excess / cover)
-                masses.append(cover)
-        # δ ≤ (1/n)·E[(ΣY)₊] + bare: the equation at the top of this file.
-        part = positive_part_of_sum(values, masses, users, relative_width=width)
-        if part.upper == 0 and bare == 0:
-            return Bracket(0.0, 0.0)
-        # A quotient or a rational too small for a float still is above 0: `up` says so.
-        upper = up(up(part.upper / users) + up(bare))
-        return Bracket(down(down(part.lower / users) + down(bare)), upper)
+    return CoveredLaw(((target, 1 - target, half), (1 - target, target, half))).at(
+        growth, users, 1e-4
+    )
 
 
 def _laws(
     table: Sequence[tuple[Fraction, ...]], covers: Sequence[tuple[Fraction, ...]]
-) -> list[_Law]:
+) -> list[CoveredLaw]:
     """Return the different laws of all ordered pairs of inputs against the covers."""
-    found: dict[_Law, None] = {}
+    found: dict[CoveredLaw, None] = {}
     floats = np.array(covers, dtype=np.float64)
     for one, first in enumerate(table):
         for two, second in enumerate(table):
@@ -302,7 +223,7 @@ def _laws(
             few = len(covers) > _ALL_COVERS
             third = covers[int(_signals(first, second, floats).argmax())] if few else ()
             for cover in (first, second, third) if few else covers:
-                found.setdefault(_merge_outputs(zip(first, second, cover, strict=True)))
+                found.setdefault(merge_outputs(zip(first, second, cover, strict=True)))
     return list(found)
 
 
@@ -312,22 +233,6 @@ def _signals(first: Sequence[Fraction], second: Sequence[Fraction], covers: Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = np.where(gap > 0, gap / covers, 0.0)
     return np.asarray(shown.sum(axis=1))
-
-
-def _merge_outputs(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _Law:
-    """Merge outputs with the same ratios: they say the same about the target.
-
-    Sorting makes laws that differ only in the names of their outputs equal.
-    """
-    sums: dict[tuple[Fraction, Fraction, bool], list[Fraction]] = {}
-    for first, second, cover in outputs:
-        scale = cover if cover > 0 else first + second
-        if scale == 0:
-            continue
-        total = sums.setdefault((first / scale, second / scale, cover > 0), [Fraction(0)] * 3)
-        for place, value in enumerate((first, second, cover)):
-            total[place] += value
-    return _Law(tuple(sorted((a, b, c) for a, b, c in sums.values())))
 
 
 def _three_kinds(
@@ -397,21 +302,3 @@ def _local_epsilon(table: Sequence[tuple[Fraction, ...]]) -> float:
         if high > 0:
             worst = max(worst, high / low)
     return log_of(worst)[1] if worst > 1 else 0.0
-
-
-def _solve(lower: Curve, upper: Curve, delta: float, most: float) -> Bracket:
-    """Return the bracket of the epsilon where a falling curve, known from both sides, is delta.
-
-    The upper end is an epsilon at which ``upper`` was seen to be at most delta, or ``most``,
-    the local epsilon, which may be infinite. The lower end is 0 or an epsilon at which
-    ``lower`` was seen to be above delta.
-    """
-    top = most
-    if most <= _LARGEST or upper(_LARGEST) <= delta:
-        last = min(most, _LARGEST)
-        top = find_crossing(upper, delta, top=last, tolerance=_TOLERANCE)[1]
-    if top == 0:
-        return Bracket(0.0, 0.0)
-    high = min(top, _LARGEST)
-    low = find_crossing_below(lower, delta, top=high, tolerance=_TOLERANCE, near=1e-3)[0]
-    return Bracket(low, top)
