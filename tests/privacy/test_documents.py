@@ -62,10 +62,19 @@ singles: st.SearchStrategy[privacy.Mechanism] = st.one_of(
         privacy.FlippedFilters, filters=st.integers(1, 20), bits=crowds, flip_probability=mid_flips
     ),
     st.builds(privacy.RandomResponders, responders=st.integers(0, 10**9)),
+    st.builds(
+        privacy.SampleAndThreshold,
+        sampling_rate=mid_flips,
+        threshold=st.integers(1, 1000),
+        neighbours=st.sampled_from(["add-remove", "replace-one"]),
+    ),
 )
 compositions = st.builds(
     lambda parts, times, resolution: privacy.compose(parts, times=times, resolution=resolution),
-    st.lists(singles, max_size=4),
+    # Different neighbours do not compose.
+    st.lists(singles, max_size=4).map(
+        lambda parts: [part for part in parts if part.neighbours == parts[0].neighbours]
+    ),
     st.integers(1, 10**6),
     st.one_of(st.none(), st.floats(1e-9, 1.0)),
 )

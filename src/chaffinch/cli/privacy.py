@@ -37,6 +37,7 @@ _Name = Literal[
     "filters",
     "signed",
     "responders",
+    "sample",
     "response",
     "symmetric-unary",
     "optimized-unary",
@@ -56,6 +57,7 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "numbers": ("EncodedNumbers", ("users", "resolution", "flip"), ("slots",)),
     "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
     "signed": ("SignedDecoys", ("question", "ratio", "flood"), ("steps", "share")),
+    "sample": ("SampleAndThreshold", ("sampling", "threshold"), ("neighbours",)),
     "responders": ("RandomResponders", ("responders",), ()),
     "response": ("amplification.ShuffledResponse", _BY_LOCAL_EPSILON, ()),
     "symmetric-unary": ("randomizers.SymmetricUnary", _BY_LOCAL_EPSILON, ()),
@@ -73,6 +75,7 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 """By name: the mechanism, the options it needs, and those it may have."""
 _ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "flip": lambda text: {"flip_probability": text},
+    "sampling": lambda text: {"sampling_rate": text},
     "rate": lambda text: {"decoy_rate": text},
     "ratio": lambda text: {"plus_ratio": text, "minus_ratio": text},
     "flood": lambda text: {"flood": [rate.strip() for rate in text.split(",")]},
@@ -108,6 +111,12 @@ class _Parameters:
     """How many filters there are (filters)."""
     responders: int | None = None
     """How many users answer at random while all others tell the truth (responders)."""
+    sampling: str | None = None
+    """The chance that a user is in the sample, such as 0.105 (sample)."""
+    threshold: int | None = None
+    """Counts from here on are published (sample)."""
+    neighbours: Literal["add-remove", "replace-one"] | None = None
+    """Whether a user comes and goes or changes a value (sample)."""
     local_epsilon: float | None = None
     """What one message alone tells at most (response and other randomizers)."""
     hashes: int | None = None
@@ -161,6 +170,7 @@ def privacy(  # noqa: PLR0913 - one for each option
         bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
         (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
         (clear among signed decoys), responders (bits in clear, some users answer at random),
+        sample (counts of a sample, published from a threshold on),
         response (k-ary randomized response), symmetric-unary and optimized-unary (one-hot vectors
         sent whole), rappor (both steps), local-hashing, subset-selection, laplace (noise on a
         grid), table (any randomizer of one message).

@@ -13,6 +13,7 @@ from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.mechanisms.responders import RandomResponders
+from chaffinch.privacy.mechanisms.sampled_counts import SampleAndThreshold
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.shortened_reports import Shortened
@@ -32,6 +33,7 @@ __all__ = [
     "Guarantee",
     "Mechanism",
     "RandomResponders",
+    "SampleAndThreshold",
     "Shortened",
     "SignedDecoys",
     "Target",

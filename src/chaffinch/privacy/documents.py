@@ -27,6 +27,7 @@ from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.mechanisms.responders import RandomResponders
+from chaffinch.privacy.mechanisms.sampled_counts import SampleAndThreshold
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.numerics.precision import GRAIN
@@ -148,7 +149,7 @@ def _read_field(name: str, value: Any) -> Any:
     return _fraction_from(name, value) if name in _PROBABILITIES else value
 
 
-_PROBABILITIES = ("flip_probability", "decoy_rate")
+_PROBABILITIES = ("flip_probability", "decoy_rate", "sampling_rate")
 
 
 def _write_decoyed(mechanism: DecoyedValues) -> dict[str, Any]:
@@ -264,6 +265,9 @@ _FORMS = {
         FlippedAudiences, "filters", "bits", "hashes", "flip_probability"
     ),
     "random-responders": _plain_form(RandomResponders, "responders"),
+    "sample-and-threshold": _plain_form(
+        SampleAndThreshold, "sampling_rate", "threshold", "neighbours"
+    ),
     "signed-decoys": _Form(SignedDecoys, _write_signed, _read_signed),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "grouped": _Form(Grouped, _write_grouped, _read_grouped),

@@ -10,6 +10,7 @@ from chaffinch.privacy.published import (
     copies,
     fake_records,
     one_filter,
+    sampled_counts,
     shuffled_bits,
     variation_ratio,
 )
@@ -46,6 +47,11 @@ from chaffinch.privacy.published.fake_records import (
 )
 from chaffinch.privacy.published.formula import Formula
 from chaffinch.privacy.published.one_filter import one_filter_ratio
+from chaffinch.privacy.published.sampled_counts import (
+    sample_and_threshold_delta,
+    sample_and_threshold_least,
+    sample_and_threshold_rate,
+)
 from chaffinch.privacy.published.shuffled_bits import (
     binary_sum_delta,
     binary_sum_epsilon,
@@ -69,6 +75,7 @@ FORMULAS: tuple[Formula, ...] = (
     *one_filter.FORMULAS,
     *variation_ratio.FORMULAS,
     *amplification.FORMULAS,
+    *sampled_counts.FORMULAS,
 )
 
 __all__ = [
@@ -100,6 +107,9 @@ __all__ = [
     "random_responders_epsilon",
     "random_responders_mu",
     "random_responders_tradeoff",
+    "sample_and_threshold_delta",
+    "sample_and_threshold_least",
+    "sample_and_threshold_rate",
     "shifted_binomial_mu",
     "shifted_binomial_tradeoff",
     "three_sigma_copies_epsilon",
