@@ -9,9 +9,11 @@ import pytest
 from chaffinch import charts, privacy
 from chaffinch.charts import amplification_bounds
 from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+from chaffinch.privacy.randomizers import OptimizedUnary
+from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 
-def found_at(mechanism: ShuffledTable, delta: float) -> dict[str, float | None]:
+def found_at(mechanism: ShuffledRandomizer, delta: float) -> dict[str, float | None]:
     return {one.label: one.epsilon(delta) for one in amplification_bounds(mechanism)}
 
 
@@ -63,5 +65,17 @@ def test_one_figure_shows_them_all(values: int, own: str) -> None:
     assert names[0].startswith(own)
     assert ("privacy blanket, Balle et al. 2019" in names) is (values == 2)
     assert names[-1] == "variation ratio, Wang et al. 2024"
-    assert {line.style for line in figure.series[1:]} == {"published"}
+    # Clones are a theorem about this very number; inequalities in doubles and claims are not.
+    styles = {line.name.split(",")[0]: line.style for line in figure.series[1:]}
+    assert styles["clones"] == "bound"
+    assert styles["blanket"] == styles["variation ratio"] == "published"
     assert f"{values}-ary, local epsilon 2" in figure.title
+
+
+def test_closed_forms_know_k_ary_response_and_stay_above() -> None:
+    rows = found_at(ShuffledResponse(local_epsilon=1, values=10, users=10_000), 1e-6)
+    blanket = rows["privacy blanket"] or 0
+    for name in ("blanket, Hoeffding", "blanket, Bennett"):
+        assert blanket < (rows[name] or 0) < 3 * blanket
+    other = found_at(OptimizedUnary(local_epsilon=1, values=10, users=10_000), 1e-6)
+    assert (other["blanket, Bennett"] or 0) > 2 * (rows["blanket, Bennett"] or 0)

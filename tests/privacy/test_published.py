@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -176,6 +177,77 @@ def test_random_responders_invert(responders: int, exponent: float) -> None:
     epsilon = published.random_responders_epsilon(responders=responders, delta=delta)
     failing = published.random_responders_delta(responders=responders, epsilon=epsilon)
     assert failing == pytest.approx(delta, rel=1e-6)
+
+
+@given(
+    local=st.floats(0.2, 3.0),
+    users=st.integers(500, 10**6),
+    exponent=st.floats(-8.0, -3.0),
+    values=st.sampled_from([None, 2, 10]),
+)
+def test_amplification_inverts(
+    local: float, users: int, exponent: float, values: int | None
+) -> None:
+    delta = 10.0**exponent
+    given: dict[str, Any] = {"local_epsilon": local, "users": users, "values": values}
+    for solve, formula in (
+        (published.blanket_hoeffding_epsilon, published.blanket_hoeffding_delta),
+        (published.blanket_bennett_epsilon, published.blanket_bennett_delta),
+    ):
+        epsilon = solve(**given, delta=delta)
+        if epsilon < local:
+            assert formula(**given, epsilon=epsilon) == pytest.approx(delta, rel=1e-3)
+
+
+def test_the_inequalities_are_means_over_the_blanket() -> None:
+    # The same inequalities term by term, as the authors' program adds them up.
+    local, users, epsilon, values = 1.0, 200, 0.3, 4
+    growth, ratio = mp.exp(epsilon), mp.exp(local)
+    blanket = values / (ratio + values - 1)
+    excess, spread = growth - 1, (1 - blanket) * values * (growth + 1)
+    largest = blanket * (1 - growth) + (1 - blanket) * values
+    square = blanket * (2 - blanket) * excess**2 + (1 - blanket) ** 2 * values * (growth**2 + 1)
+    shift = excess * largest / square
+    phi = (1 + shift) * mp.log(1 + shift) - shift
+    hoeffding = bennett = mp.mpf(0)
+    for messages in range(users + 1):
+        chance = mp.binomial(users, messages) * blanket**messages
+        chance *= (1 - blanket) ** (users - messages)
+        hoeffding += (
+            chance * spread**2 / (4 * excess) * mp.exp(-2 * messages * excess**2 / spread**2)
+        )
+        if messages:
+            bennett += (
+                chance * largest / mp.log(1 + shift) * mp.exp(-messages * square / largest**2 * phi)
+            )
+    given: dict[str, Any] = {
+        "local_epsilon": local,
+        "users": users,
+        "epsilon": epsilon,
+        "values": values,
+    }
+    scale = blanket * users
+    assert published.blanket_hoeffding_delta(**given) == pytest.approx(float(hoeffding / scale))
+    assert published.blanket_bennett_delta(**given) == pytest.approx(float(bennett / scale))
+
+
+@given(local=st.floats(0.05, 0.5), users=st.integers(2000, 10**8), exponent=st.floats(-9.0, -2.1))
+def test_the_first_amplification_inverts(local: float, users: int, exponent: float) -> None:
+    delta = 10.0**exponent
+    epsilon = published.erlingsson_epsilon(local_epsilon=local, users=users, delta=delta)
+    found = published.erlingsson_delta(local_epsilon=local, users=users, epsilon=epsilon)
+    assert found == pytest.approx(delta, rel=1e-9)
+
+
+def test_sampled_counts_invert() -> None:
+    asked = published.sample_and_threshold_least(epsilon=1, delta=1e-8, sampling_rate=0.1)
+    for threshold in (math.floor(asked), math.ceil(asked)):
+        found = published.sample_and_threshold_delta(
+            epsilon=1, sampling_rate=0.1, threshold=threshold
+        )
+        assert (found <= 1e-8) is (threshold >= asked)
+    with pytest.raises(InvalidInput):
+        published.sample_and_threshold_least(epsilon=1, delta=1e-8, sampling_rate=0.5)
 
 
 # ------------------------------------------------------------------ numbers of the sources

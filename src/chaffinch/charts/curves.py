@@ -27,7 +27,8 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
-_CURVE_POINTS = 41
+_CURVE_POINTS = 81
+"""Enough for a line to be smooth where it is steep: about seven for each power of ten."""
 _ROOM = 1.8
 """The axis goes on beyond the exact curve, for the published ones to be seen."""
 _LEVELS = 51
@@ -110,15 +111,24 @@ def _bottom(own: Series, least: float) -> float:
 def _claimed_curves(found: tuple[_Claim | Bound, ...], right: float, bottom: float) -> list[Series]:
     lines = []
     for claim in found:
-        points = np.linspace(0.0, right, claim.points + 1)[1:]
+        points = np.linspace(0.0, _last_seen(claim, right, bottom), claim.points + 1)[1:]
         alone = claim.epsilon_alone
         if alone <= right:
             lines.append(Series(claim.label, (alone, alone), (bottom, 1.0), "published"))
         pairs = [(float(e), d) for e in points if (d := claim.delta(float(e))) < 1.0]
         if pairs:
             x, y = zip(*pairs, strict=True)
-            lines.append(Series(claim.label, x, y, "published"))
+            proven = isinstance(claim, Bound) and claim.kind == "proven"
+            lines.append(Series(claim.label, x, y, "bound" if proven else "published"))
     return lines
+
+
+def _last_seen(claim: _Claim | Bound, right: float, bottom: float) -> float:
+    """Return where a line leaves the picture: its points are better spent before."""
+    if isinstance(claim, _Claim):
+        return right
+    below = claim.epsilon(bottom)
+    return min(right, below) if below else right
 
 
 def _curve_in_words(mechanism: Mechanism, series: list[Series]) -> str:
@@ -328,6 +338,17 @@ def _about_bits(mechanism: Any) -> Iterator[_Claim]:
     yield _Claim(_BY_NAME["three_sigma_flip_probability"], here)
 
 
+def _about_responders(mechanism: Any) -> Iterator[_Claim]:
+    if mechanism.responders:
+        here = {"responders": mechanism.responders}
+        yield _Claim(_BY_NAME["random_responders_epsilon"], here)
+
+
+def _about_sample(mechanism: Any) -> Iterator[_Claim]:
+    here = {"sampling_rate": mechanism.sampling_rate, "threshold": mechanism.threshold}
+    yield _Claim(_BY_NAME["sample_and_threshold_least"], here)
+
+
 def _about_decoyed(mechanism: Any) -> Iterator[_Claim]:
     if mechanism.rate == 1:
         here = {"decoys": mechanism.senders, "values": mechanism.values}
@@ -357,4 +378,6 @@ _FINDERS: dict[type, Callable[[Any], Iterator[_Claim] | Iterator[Bound]]] = {
     privacy.DecoyedValues: _about_decoyed,
     privacy.FlippedBits: _about_bits,
     privacy.FlippedValues: _about_values,
+    privacy.RandomResponders: _about_responders,
+    privacy.SampleAndThreshold: _about_sample,
 }
