@@ -272,6 +272,21 @@ def test_bounds_of_a_response_stand_side_by_side(cli: Callable[..., Done], tmp_p
     assert "0.394296" in out
 
 
+def test_named_randomizers_stand_beside_the_same_bounds(cli: Callable[..., Done]) -> None:
+    asked = ("--users", 1000, "--delta", 1e-6, "--local-epsilon", 1)
+    for name, options in (("optimized-unary", ("--values", 5)), ("laplace", ("--steps", 4))):
+        compared = json.loads(
+            cli("compare", *asked, "--randomizer", name, "--values", 5, "--json").out
+        )
+        shown = json.loads(cli("privacy", name, *asked, *options, "--json").out)
+        assert compared["bounds"] == shown["bounds"]
+        assert compared["mechanism"] == shown["mechanism"]
+        kinds = {row["name"]: row["kind"] for row in compared["bounds"]}
+        assert kinds["blanket, Bennett"] == kinds["blanket, Hoeffding"] == "published"
+        assert kinds["clones, numerical"] == kinds["privacy blanket"] == "proven"
+    assert cli("compare", *asked, "--randomizer", "nothing").code == 2
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

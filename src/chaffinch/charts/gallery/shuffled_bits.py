@@ -144,7 +144,7 @@ def _ten_bits_tradeoff() -> Figure:
     return _tradeoff(
         f"A number in {ROUNDS} flipped bits: {USERS} users, {EXPECTED} random answers per bit",
         [
-            _errors(_ten(), "exact composition, every crowd"),
+            _errors(_ten(), "composition of the exact losses, every crowd"),
             Series(
                 f"√{ROUNDS} × least μ = {root * _mu():.4f}",
                 levels,
@@ -276,7 +276,7 @@ def _ten_bits_curve() -> Figure:
     return _curve(
         f"A number in {ROUNDS} flipped bits: {USERS} users, {EXPECTED} random answers per bit",
         [
-            _profile(_ten(), "exact composition, every crowd"),
+            _profile(_ten(), "composition of the exact losses, every crowd"),
             _line(
                 f"√{ROUNDS} × least μ = {root * _mu():.4f}",
                 "bound",
