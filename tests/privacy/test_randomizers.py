@@ -292,6 +292,7 @@ def test_randomizers_compose_and_are_drawn() -> None:
         lambda: DiscreteLaplace(local_epsilon=31, steps=2, users=9),
         lambda: Rappor(bits=8, hashes=5, permanent="1/2", users=9),
         lambda: Rappor(bits=8, hashes=1, permanent="1", users=9),
+        lambda: Rappor(bits=64, hashes=8, permanent="1e-50", users=9),
         lambda: Rappor(bits=8, hashes=1, permanent="1/2", one="1/4", zero="1/2", users=9),
         lambda: Rappor(bits=8, hashes=1, permanent="1/2", reports="some", users=9),
     ],

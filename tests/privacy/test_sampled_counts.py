@@ -197,6 +197,22 @@ def test_extremes_are_brackets() -> None:
             assert uppers == sorted(uppers, reverse=True), (rate, threshold, kind)
 
 
+@pytest.mark.parametrize(("rate", "threshold"), [("0.3", 3), ("0.105", 20), ("0.4", 1000)])
+def test_just_below_the_largest_loss_of_who_leaves(rate: str, threshold: int) -> None:
+    # There the worst count of the removed user is beyond all bounds, and its delta next to nothing.
+    edge = -math.log1p(-float(rate))
+    for kind in ("add-remove", "replace-one"):
+        mechanism = SampleAndThreshold(sampling_rate=rate, threshold=threshold, neighbours=kind)
+        near = [
+            mechanism.delta(max(edge + shift, 0.0))
+            for shift in (-1e-6, -1e-12, -1e-15, -5e-17, 0.0, 5e-17, 1e-15, 1e-6)
+        ]
+        uppers = [one.upper for one in near]
+        assert uppers[0] >= uppers[-1]
+        assert max(uppers) <= uppers[0] * (1 + 1e-9)
+        assert min(uppers) >= uppers[-1] * (1 - 1e-9)
+
+
 def test_it_composes_and_is_drawn() -> None:
     mechanism = SampleAndThreshold(sampling_rate="0.105", threshold=20, neighbours="add-remove")
     week = compose(mechanism, times=7)

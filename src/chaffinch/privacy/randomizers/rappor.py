@@ -14,6 +14,8 @@ from chaffinch.privacy.shuffled_randomizers import CoveredLaw, ShuffledRandomize
 
 _Output = tuple[Fraction, Fraction, Fraction]
 _MOST_HASHES = 8
+_LEAST = Fraction(1, 10**9)
+"""Of the chances of single bits: products of many of them must stay floats."""
 
 
 class Rappor(ShuffledRandomizer):
@@ -56,6 +58,9 @@ class Rappor(ShuffledRandomizer):
         keep, noise = 1 - half, half
         if self.reports == "one":
             keep, noise = keep * sent + half * silent, half * sent + (1 - half) * silent
+        if not (noise >= _LEAST and 1 - keep >= _LEAST):
+            rule = f"so large that every bit is wrong with a chance of at least {float(_LEAST):g}"
+            raise InvalidInput("permanent chance", rule, permanent)
         self.keep_probability, self.noise_probability = keep, noise
         overlaps = range(self.hashes)
         ratio = keep * (1 - noise) / (noise * (1 - keep))
