@@ -39,7 +39,7 @@ QUICK = (
     "decoy-formulas",
 )
 
-FEW = ("ten-bits-delta", "random-responders-errors", "decoy-formulas")
+FEW = ("random-responders-delta", "random-responders-errors", "decoy-formulas")
 
 
 @cache
@@ -278,19 +278,22 @@ def test_files_are_whole(tmp_path: Path) -> None:
 
 
 def test_the_verb_lists_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verb.figures("decoy-formulas", out=tmp_path / "new", output=Output(json=True))
+    verb.figures("random-responders-delta", out=tmp_path / "new", output=Output(json=True))
     document = json.loads(capsys.readouterr().out)
     assert document["page"] == str(tmp_path / "new" / "figures.html")
     (one,) = document["figures"]
-    assert one["name"] == "decoy-formulas"
-    assert one["source"].startswith("Zhilyaev 2020")
-    assert [Path(file).name for file in document["files"]] == ["decoy-formulas.csv", "figures.html"]
+    assert one["name"] == "random-responders-delta"
+    assert one["source"].startswith("Chen and Long 2021")
+    assert [Path(file).name for file in document["files"]] == [
+        "random-responders-delta.svg",
+        "figures.html",
+    ]
     # What is there stays, unless it is the very same.
-    verb.figures("decoy-formulas", out=tmp_path / "new", output=Output(json=True))
-    (tmp_path / "new" / "decoy-formulas.csv").write_text("mine")
+    verb.figures("random-responders-delta", out=tmp_path / "new", output=Output(json=True))
+    (tmp_path / "new" / "random-responders-delta.svg").write_text("mine")
     with pytest.raises(ChaffinchError):
-        verb.figures("decoy-formulas", out=tmp_path / "new", output=Output(json=True))
-    assert (tmp_path / "new" / "decoy-formulas.csv").read_text() == "mine"
+        verb.figures("random-responders-delta", out=tmp_path / "new", output=Output(json=True))
+    assert (tmp_path / "new" / "random-responders-delta.svg").read_text() == "mine"
 
 
 def test_a_table_is_rectangular() -> None:

@@ -14,8 +14,8 @@ from chaffinch.charts.gallery.signal_to_noise import (
     _best_coefficients,
     _heat_maps,
     _loudest_by_skewness,
-    sections,
     _skewed_shares,
+    sections,
 )
 from chaffinch.errors import InvalidInput
 from tests.oracles import filter_procedures as referee
