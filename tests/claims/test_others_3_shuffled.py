@@ -39,7 +39,7 @@ def worst_of_equals(users: int, values: int, ratio: Fraction, level: Fraction) -
     "With the range and the variance of L that their program has, both inequalities bound δ of any "
     "randomizer with this ε₀, and of k-ary response with its own.",
     HOLDS,
-    correction="On the grid. They are 1.1 to 40 times the ε of the blanket that they bound.",
+    correction="On the grid. Both are looser than the blanket that they bound.",
 )
 @pytest.mark.parametrize("values", [2, 3])
 def test_inequalities_bound_the_blanket(values: int) -> None:
