@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
+from chaffinch import privacy
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
@@ -134,3 +135,15 @@ def test_signed_decoys_without_sense_are_refused(changes: dict[str, Any]) -> Non
 def test_the_smallest_and_the_finest_signed_decoys() -> None:
     assert Signed(ONE, (), 1, 0).resolution == 1
     assert Signed(ONE, (ONE,), 1, 4096, 499, (Digit(ONE, (), 1),)).resolution == 999
+
+
+def test_a_plan_with_more_users_than_noise_was_cut_for_is_no_exact_one() -> None:
+    """They send more noise than is counted, so nothing is known of delta from below."""
+    protocol, users = Signed(RATIO, FLOOD, 1000, 100), 2000
+    more, just = (plan_of(cf.Bit(), protocol, size) for size in (users, 1000))
+    assert (more.guarantee.method, just.guarantee.method) == ("upper-bound", "exact")
+    bracket = more.mechanism().delta(1.0)
+    twice = privacy.SignedDecoys(
+        question="bit", plus_ratio=RATIO, minus_ratio=RATIO, flood=[2 * rate for rate in FLOOD]
+    )
+    assert bracket.lower <= twice.delta(1.0).lower < 0.9 * bracket.upper

@@ -144,7 +144,7 @@ class _Parameters:
     steps: int | None = None
     """In how many steps a number is sent (signed, laplace)."""
     share: str | None = None
-    """The share of the users, for whom noise was cut, that is honest (signed)."""
+    """How many users are honest, over how many the noise was cut for (signed)."""
 
 
 def privacy(  # noqa: PLR0913 - one for each option

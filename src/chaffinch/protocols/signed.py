@@ -335,8 +335,7 @@ class Signed(Protocol):
         An answer changes every flag, or every digit of a number, each among noise of its own.
         """
         shape = "bit" if question.shape == "flags" else question.shape
-        # More honest users than the noise was cut for send more of it, which never hurts.
-        share = min(Fraction(users, self.cut_for), Fraction(1))
+        share = Fraction(users, self.cut_for)
         seen = [digit.mechanism(shape, share) for digit in self.digits]
         if question.shape == "flags":
             seen *= len(self.labels(question))

@@ -53,6 +53,7 @@ _MOST_STEPS = 1024
 _MOST_RATE = 700
 """Of all bursts together: e^−rate must stay a float."""
 _MOST_BURST = 10_000
+_MOST_SHARE = Fraction(2**64)
 _LEAST_RATIO = Fraction(1, 2**64)
 """Ratios lie so far from 0 and 1 at least: what a device can draw."""
 _MOST_CELLS = 3_000_000
@@ -70,7 +71,8 @@ class SignedDecoys(Mechanism):
 
     ``flood`` holds the rates of bursts of 1, 2, … pairs, of all honest users together. A bit
     sends one plus or one minus, a number in ``steps`` steps that many, a choice one plus for
-    its value. ``share`` is the part of the users, for whom the noise was cut, that is honest.
+    its value. ``share`` is how many users are honest, over how many the noise was cut for. More
+    of them add noise, which never hurts: above 1 only the upper end, that of 1, is proven.
 
     >>> flat = SignedDecoys(
     ...     question="bit", plus_ratio="2/3", minus_ratio="2/3", flood=["3/4", "5/12"]
@@ -87,7 +89,6 @@ class SignedDecoys(Mechanism):
     share: Fraction
 
     view = "messages"
-    method: Method = "exact"
     profile_nodes: ClassVar[int] = 1025
     """A profile is cheap here, and its infinite loss makes it bend sharply."""
 
@@ -103,7 +104,6 @@ class SignedDecoys(Mechanism):
     ) -> None:
         kind = checks.choice("question", question, _QUESTIONS)
         most = _MOST_STEPS if kind == "number" else 1
-        above_one = Fraction(1) + Fraction(1, 2**70)
         settled = {
             "question": kind,
             "plus_ratio": _check_ratio("plus ratio", plus_ratio),
@@ -111,7 +111,7 @@ class SignedDecoys(Mechanism):
             "flood": _check_flood(flood),
             "steps": checks.whole("number of steps", steps, least=1, most=most),
             "share": checks.probability(
-                "honest share", share, below=above_one, rule="above 0 and at most 1"
+                "honest share", share, below=_MOST_SHARE, rule="above 0 and below 2^64"
             ),
         }
         for name, value in settled.items():
@@ -120,8 +120,18 @@ class SignedDecoys(Mechanism):
     @property
     def crowd_words(self) -> str:
         """Return the crowd the guarantee counts on, in words."""
-        who = "all" if self.share == 1 else f"a share of {float(self.share):.6g} of the"
+        who = "all" if self.share >= 1 else f"a share of {float(self.share):.6g} of the"
         return f"{who} users among whom the noise was divided, each of them honest"
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        """Return ``upper-bound`` where more users are honest than the noise was cut for."""
+        return "exact" if self.share <= 1 else "upper-bound"
+
+    @property
+    def _counted(self) -> Fraction:
+        """Return the share of the noise that is counted on: no more than it was cut for."""
+        return min(self.share, Fraction(1))
 
     @property
     def local_epsilon(self) -> float:
@@ -148,7 +158,7 @@ class SignedDecoys(Mechanism):
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
-        tail = _FIRST_TAIL if self.share == 1 else _FIRST_TAIL_OF_SHARE
+        tail = _FIRST_TAIL if self.share >= 1 else _FIRST_TAIL_OF_SHARE
         return self._bracket(epsilons, tail, width=1e-13)
 
     def delta_bound(self, epsilon: float) -> float:
@@ -157,7 +167,7 @@ class SignedDecoys(Mechanism):
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return upper ends of delta that may be a hundredth too large where it is tiny."""
-        if self.share == 1:
+        if self.share >= 1:
             return self.profile(epsilons)[1]
         # Two-dimensional laws take long; one that leaves out a little more is soon done.
         return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-2)[1]
@@ -166,7 +176,7 @@ class SignedDecoys(Mechanism):
         """Return about the epsilon where delta falls below the profile's floor."""
         if self._always >= self.profile_floor:
             return math.inf
-        if self.share == 1:
+        if self.share >= 1:
             return self._upper_epsilon(self.profile_floor)
 
         def reached(epsilon: float) -> float:
@@ -188,8 +198,10 @@ class SignedDecoys(Mechanism):
             except GuaranteeNotProven:
                 # A law too long to follow: what was found with a larger tail stands.
                 break
-        lower = np.array([max(down(value), self._always) for value in low])
         upper = np.array([min(up(value), 1.0) for value in high])
+        if self.share > 1:
+            return np.zeros_like(upper), upper
+        lower = np.array([max(down(value), self._always) for value in low])
         return np.minimum(lower, upper), upper
 
     def _ends(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
@@ -300,7 +312,7 @@ class SignedDecoys(Mechanism):
         The pair of laws of a choice is the product of these two pairs, in opposite order. The
         composition takes the worse order of each, and sums of products are what takes long.
         """
-        if self.question != "choice" or self.share == 1:
+        if self.question != "choice" or self.share >= 1:
             return ((self, 1),)
         value = _OneValue(
             question="choice",
@@ -343,7 +355,9 @@ class SignedDecoys(Mechanism):
         """
         target = checks.delta(delta)
         if self._always >= target:
-            return Bracket(math.inf, math.inf)
+            return Bracket(math.inf if self.share <= 1 else 0.0, math.inf)
+        if self.share > 1:
+            return Bracket(0.0, self._upper_epsilon(target))
         low = find_crossing(lambda e: self.delta(e).lower, target, top=math.inf, tolerance=1e-10)
         upper = self._upper_epsilon(target)
         return Bracket(min(low[0], upper), upper)
@@ -356,13 +370,15 @@ class SignedDecoys(Mechanism):
     def _always(self) -> float:
         """Return a lower end of delta at an infinite epsilon: what only one answer can show.
 
+        It is that of no more users than the noise was cut for.
+
         Fewer than s minuses are never seen after an answer that is s steps lower; and no plus
         at a value never after an answer of that value.
         """
         flood, relative = self._cover.bursts(self.steps)
         found = []
         for ratio in (self.plus_ratio, self.minus_ratio)[: 1 if self.question == "choice" else 2]:
-            mass, error = negative_binomial_masses(ratio, self.share, self.steps)
+            mass, error = negative_binomial_masses(ratio, self._counted, self.steps)
             # P[Z + F < s] = Σ_z P[Z = z]·P[F ≤ s − 1 − z].
             few = (mass * np.cumsum(flood)[::-1]).sum()
             found.append(down(few * (1 - relative - error - gamma(2.0 * self.steps + 4.0))))
@@ -372,7 +388,7 @@ class SignedDecoys(Mechanism):
         """Return the two laws of the view, at the largest change that a number can have."""
         window = self._cover.window(_INSTANCE_TAIL) + self.steps
         size = (window + 1) ** 2 if self.question == "choice" else window * (2 * self.steps + 1)
-        if self.share < 1 or size > _MOST_CELLS:
+        if self.share != 1 or size > _MOST_CELLS:
             return None
         if self.question == "choice":
             gains, loses, doubt, _ = self._view_of_value(_INSTANCE_TAIL)
@@ -400,7 +416,7 @@ class SignedDecoys(Mechanism):
     @cached_property
     def _cover(self) -> Flood:
         """Return what covers the number of messages."""
-        rates = tuple(rate * self.share for rate in self.flood)
+        rates = tuple(rate * self._counted for rate in self.flood)
         return Flood(rates, self.plus_ratio * self.minus_ratio)
 
 
