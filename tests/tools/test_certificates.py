@@ -7,19 +7,24 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
+from chaffinch.planning.parties import Parties, Party
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
+from chaffinch.questions import PublicGroup
 from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
 from tests.tiers import nightly
@@ -574,6 +579,79 @@ def test_a_promise_that_does_not_hold_gets_no_certificate() -> None:
         wrong = Plan("", plan.parts, USERS, USERS, USERS, 1, plan.epsilon, plan.delta / 2)
         with pytest.raises(GuaranteeNotProven):
             wrong.certificate()
+
+
+KINDS = {
+    **PARTS,
+    "crossed": Part(
+        "crossed",
+        cf.Cross({"x": cf.Bit(), "y": cf.Choice(["a", "b"], missing="refuse")}),
+        Flips(FLIP, 1, 4),
+    ),
+    "hardly flipped": Part("hardly flipped", cf.Bit(), Flips(Fraction(1, 2**64), 100)),
+    "mostly flipped": Part("mostly flipped", cf.Bit(), Flips(Fraction(2**63 - 1, 2**64))),
+    "few decoys": Part("few decoys", cf.Bit(), Decoys(2, drawable(0.04))),
+    "near one": Part("near one", cf.Bit(), Signed(1 - Fraction(1, 2**25), (), 1, 400)),
+    "many digits": Part(
+        "many digits",
+        cf.Number(0, 60),
+        Signed(NEAR, (), 1, 200, 1, (Digit(NEAR, (Fraction(3),), 1),) * 8),
+    ),
+}
+
+
+def refusal_of(plan: Plan) -> str:
+    """Return why a plan gets no certificate; check the one that it gets."""
+    try:
+        document = json.loads(json.dumps(plan.certificate().document()))
+    except (GuaranteeNotProven, InvalidInput) as reason:
+        return str(reason)
+    assert verdict(document) == "proven"
+    checker.check_plan(json.loads(json.dumps(plan.document())), document)
+    return ""
+
+
+@given(
+    names=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2, unique=True),
+    users=st.sampled_from([1, 3, 50]),
+    rounds=st.sampled_from([1, 2, 7]),
+    epsilon=st.sampled_from([1e-9, 0.1, 1.0, 20.0, 699.0, 701.0, 1e6]),
+    delta=st.sampled_from([1e-300, 1e-12, 1e-3, 0.4, 1.0]),
+)
+def test_whoever_has_the_plan_proves_every_certificate(
+    names: list[str], users: int, rounds: int, epsilon: float, delta: float
+) -> None:
+    parts = tuple(KINDS[name] for name in names)
+    refusal_of(Plan("", parts, users, users, users, rounds, epsilon, delta))
+
+
+def test_what_the_checker_would_refuse_gets_no_certificate() -> None:
+    """Each of these was certified, and the checker refused what it got."""
+    plain = promise("bit", crowd=50)
+    group = PublicGroup("region", cf.Choice(["north", "south"], missing="refuse"), "north")
+    hop, analyzer = (Party(name, name * 64, f"https://{name}.example") for name in "ab")
+    parties = Parties((hop,), analyzer)
+    cases = {
+        "epsilon or delta is too large": promise("clear bit", epsilon=701.0),
+        "a kind of question": Plan("", (KINDS["crossed"],), 50, 50, 50, 1, 1.0, 1.0),
+        "public groups": replace(plain, group=group),
+        "named parties": replace(plain, parties=parties),
+        # Losses without bound of two rounds are added up, and come to more than both may be.
+        "over 2 rounds must be at most 0.3745": Plan(
+            "", (KINDS["few decoys"],), 50, 50, 50, 2, 1.0, 0.3745
+        ),
+    }
+    for words, plan in cases.items():
+        assert words in refusal_of(plan)
+
+
+def test_a_certificate_that_takes_too_long_to_check_is_not_given_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = promise("clear bit", crowd=50)
+    assert refusal_of(plan) == ""
+    monkeypatch.setattr("chaffinch.planning.check_certificate.MOST_WORK", 1000)
+    assert "takes too long" in refusal_of(plan)
 
 
 def test_sums_too_wide_to_be_checked_are_refused_at_once() -> None:

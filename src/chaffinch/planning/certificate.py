@@ -3,19 +3,23 @@
 It restates the promise and the exact parameters, and adds what takes a search to find: runs of
 crowds that cover all of them. ``tools/check_certificate.py`` proves the promise from that with
 whole numbers alone; it imports nothing of this library, and the search proves nothing to it.
+No certificate leaves here that it refuses: it has the last word on each of them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.outputs.protected import refuse_to_overwrite
+from chaffinch.planning import check_certificate as checker
 from chaffinch.planning.documents import guarantee_document, honest_document
 from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.documents import fraction_text
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 _CERTIFICATE_FORMAT = "chaffinch/certificate@1"
 _ROOM = 1e-9
 """The share of delta that is left to roundings of whoever checks."""
+_ONE_BY_ONE = Lock()
+"""The checker counts its work in one place: two checks at once would share their allowance."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,10 @@ class Certificate:
 
 
 def certify(plan: Plan) -> Certificate:
-    """Return the certificate of a plan, or raise GuaranteeNotProven."""
+    """Return the certificate of a plan that the checker proves, or raise GuaranteeNotProven.
+
+    InvalidInput is raised at once where no certificate of such a plan can be checked.
+    """
     if plan.contributions > 1:
         raise InvalidInput(
             "plan to certify",
@@ -63,6 +72,7 @@ def certify(plan: Plan) -> Certificate:
             f"{plan.contributions} of each",
             hint="the promise may hold all the same: `plan --check` recomputes it",
         )
+    _require_known(plan)
     mechanisms = [part.mechanism(plan.crowd) for part in plan.parts]
     cut = sum((m.distance for m in mechanisms if isinstance(m, privacy.Shortened)), Fraction(0))
     short = plan.shortfall * plan.rounds
@@ -77,13 +87,64 @@ def certify(plan: Plan) -> Certificate:
     counted = [(unit, times * plan.rounds) for part in units for unit, times in part]
     try:
         cover = cover_of(counted, plan.epsilon, spared)
-        return Certificate(_body(plan, cover, [len(part) for part in units]))
+        found = Certificate(_body(plan, cover, [len(part) for part in units]))
+        _require_proven(found, plan.delta)
     except GuaranteeNotProven as refused:
         refused.hint = (
             "no certificate was found, which says nothing against the plan: `plan --check` "
             "recomputes its guarantee; a plan for a slightly larger delta has more room for one"
         )
         raise
+    return found
+
+
+def _require_proven(certificate: Certificate, delta: float) -> None:
+    """Refuse a certificate that proves nothing to the checker."""
+    reason = _refusal(lambda: checker.check(_read_back(certificate.document())))
+    if reason:
+        quantity = f"delta of this plan, to a check that ends with {reason!r},"
+        raise GuaranteeNotProven(quantity, upper=1.0, most=delta)
+
+
+def _require_known(plan: Plan) -> None:
+    """Refuse a plan that the checker would not take for one, before anything is searched."""
+    bare = Certificate(_body(plan, Cover(tuple(() for _ in plan.parts)), [1] * len(plan.parts)))
+    document = _read_back(bare.document())
+
+    def known() -> None:
+        checker.check_claim(document["claim"])
+        checker.check_plan(_read_back(plan.document()), document)
+
+    refused = _refusal(known)
+    if refused:
+        more = [
+            name
+            for name, there in (("public groups", plan.group), ("named parties", plan.parties))
+            if there is not None
+        ]
+        raise InvalidInput(
+            "plan to certify",
+            "one that tools/check_certificate.py knows in full",
+            " and ".join(["one with", *more]) if more else refused,
+            hint="certify the same plan without them: what is promised does not follow from them"
+            if more
+            else "the promise may hold all the same: `plan --check` recomputes it",
+        )
+
+
+def _refusal(check: Callable[[], object]) -> str:
+    """Return why the checker refuses something; nothing where it does not."""
+    with _ONE_BY_ONE:
+        try:
+            check()
+        except checker.Refused as reason:
+            return str(reason)
+    return ""
+
+
+def _read_back(document: dict[str, Any]) -> Any:
+    """Return a document as whoever reads its file has it."""
+    return json.loads(json.dumps(document))
 
 
 def _units(mechanism: privacy.Mechanism) -> list[tuple[privacy.Mechanism, int]]:

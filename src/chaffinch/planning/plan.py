@@ -422,7 +422,9 @@ class Plan:
         """Return what a stranger needs to check the promise, for ``tools/check_certificate.py``.
 
         ``plan.certificate().save("browsers.certificate.json")`` writes it to a file. The search
-        behind it takes up to some seconds; GuaranteeNotProven is raised where it finds no proof.
+        takes up to some seconds and so does the check that every certificate has to pass;
+        GuaranteeNotProven is raised where there is no proof, and InvalidInput where the checker
+        knows no such plans.
         """
         return certify(self)
 

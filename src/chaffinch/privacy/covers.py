@@ -201,9 +201,15 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
     reach = [_reach(unit, delta * _INFINITE / rounds) for unit, _ in parts]
     if not min(reach) > 0:
         raise GuaranteeNotProven("delta", upper=1.0, most=delta)
+    if max(reach) > _FARTHEST:
+        raise GuaranteeNotProven("delta of losses that no grid reaches", upper=1.0, most=delta)
     step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
     # A short fraction: whoever checks a certificate takes powers of it in whole numbers.
     growth = Fraction(math.exp(step)).limit_denominator(10**9)
+    if not growth > 1:
+        raise GuaranteeNotProven(
+            f"delta over {rounds} rounds of tiny losses", upper=1.0, most=delta
+        )
     nodes = math.ceil(max(reach) / math.log(growth)) + 1
     # The nodes of the certificate are powers of ``growth``: floats near them cost nothing here.
     epsilons: Floats = np.arange(nodes + 1, dtype=np.float64) * math.log(growth)
@@ -221,7 +227,9 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
         except TooFineGrid:
             # Losses so different that no grid small enough to be checked holds all of them.
             break
-        reached = up((value + doubt) * (1 + 1e-9) + total.infinite)
+        # Whoever checks adds up the infinite losses of all rounds, as if no two came together.
+        infinite = sum(times * loss.infinite for loss, times in total.parts)
+        reached = up((value + doubt) * (1 + 1e-9) + infinite)
         if reached <= delta:
             return Cover(tuple(tuple(runs) for runs, _ in covers), growth, nodes)
     raise GuaranteeNotProven(
