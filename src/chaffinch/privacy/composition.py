@@ -20,6 +20,7 @@ from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, do
 from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
+from chaffinch.privacy.tradeoff import mu_from_ends
 
 _STEPS = 32.0
 """So many steps of the grid make one standard deviation of the narrowest losses of a round."""
@@ -42,6 +43,10 @@ _LACKING = 1e-18
 """What the laws of one crowd may lack in all."""
 _LAW_ERROR = 1e-12
 """How far the masses of one crowd, and the logarithms of their ratios, are off at most."""
+_MOST_FOLLOWED, _MU_NODES = 200, 513
+"""Of so many rounds mu is also asked of all losses that there are, at so many epsilons."""
+_FARTHEST, _LEAST_DELTA = 600.0, 1e-290
+"""e^epsilon must stay a double, and so must what is left behind it."""
 _MANY_NODES = 100
 _Profile = tuple[Floats, Floats]
 """Epsilons from 0 on, and upper ends of delta there."""
@@ -273,6 +278,43 @@ class Composition(Mechanism):
         upper = min(found.upper, plain, self.summed_epsilon(target), *(up(end) for end in sums))
         return Bracket(min(found.lower, upper), upper)
 
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP over all rounds.
+
+        Promises   never above √(Σ mu²) of the rounds, whatever crowd each has and whatever it
+                   follows from [Dong, Roth, Su 2022, corollary 3.3]; less where the law of the
+                   total loss can be followed to its end.
+        """
+        if len(self.parts) == 1 and self.parts[0][1] == 1:
+            return self.parts[0][0].gaussian_mu()
+        if not self._rounds:
+            return Bracket(0.0, 0.0)
+        found = super().gaussian_mu()
+        upper = min(found.upper, self._mu_of_all_losses())
+        return Bracket(min(found.lower, upper), upper)
+
+    def _mu_of_all_losses(self) -> float:
+        """Return an upper end of mu from losses up to the local guarantee, none of them infinite.
+
+        Of few people the rarest outcomes, which often decide mu, are within reach of a tilt.
+        """
+        counts = [count for _, count in self._rounds]
+        local = self.local_epsilon
+        # What was cut, or who was missing, is charged beside the losses: no mu covers that.
+        more = self._distance or self._shortfall
+        if more or sum(counts) > _MOST_FOLLOWED or not local <= _FARTHEST:
+            return math.inf
+        kinks = [
+            Kinks.of_profile(*_ended(mechanism, *profile))
+            for (mechanism, _), profile in zip(self._rounds, self._profiles, strict=True)
+        ]
+        step = _grid_step(kinks, counts)
+        rounds = Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
+        nodes = local * np.linspace(0.0, 1.0, _MU_NODES)
+        upper = np.array([max(rounds.upper_delta(float(node)), _LEAST_DELTA) for node in nodes])
+        upper[-1] = 0.0
+        return mu_from_ends(nodes, np.zeros_like(upper), upper, local)[1]
+
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
         ends = [self.delta(float(epsilon)) for epsilon in epsilons]
@@ -422,6 +464,13 @@ class Composition(Mechanism):
                 continue
         # Whoever sees all rounds sees each of them: a single part is a lower end.
         return best or max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
+
+
+def _ended(mechanism: Mechanism, nodes: Floats, upper: Floats) -> _Profile:
+    """Return a profile that ends at the local guarantee, behind which nothing can be lost."""
+    if upper[-1] <= 0:
+        return nodes, upper
+    return np.append(nodes, mechanism.local_epsilon), np.append(upper, 0.0)
 
 
 def _whole(mechanism: Mechanism) -> Mechanism:

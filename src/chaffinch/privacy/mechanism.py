@@ -17,7 +17,7 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
-from chaffinch.privacy.numerics.precision import Floats
+from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import (
     Curve,
     find_crossing,
@@ -100,12 +100,29 @@ class Mechanism(ABC):
     def gaussian_mu(self) -> Bracket:
         """Return the bracket of the smallest mu with mu-GDP, from the profile at many epsilons.
 
-        The upper end is infinite where the profile does not rule out an infinite loss.
+        Of several rounds it is at most the root of the sum of their squares [Dong, Roth, Su 2022,
+        corollary 3.3; S3, corollary 3.3, with the mu of each round put right]. The upper end is
+        infinite where an infinite loss is not ruled out.
         """
         nodes = self.nodes()
         lower, upper = self.profile(nodes)
         low, high = mu_from_ends(nodes, lower, upper, self.local_epsilon)
+        if self.rounds != ((self, 1),):
+            # Every round has a curve above that of its mu, whatever crowd it has.
+            each = [(unit.gaussian_mu().upper, times) for unit, times in self.rounds]
+            high = min(high, up(math.sqrt(math.fsum(times * mu * mu for mu, times in each))))
+            low = max(low, *(unit.seen_mu(times) for unit, times in self.rounds))
         return Bracket(min(low, high), high)
+
+    def seen_mu(
+        self,
+        times: int,  # noqa: ARG002 - of use where there is a way
+    ) -> float:
+        """Return a lower end of mu of so many rounds whose crowds are all the first one.
+
+        0 says nothing. A profile does not reach the rare outcomes that often decide mu.
+        """
+        return 0.0
 
     def nodes(self) -> Floats:
         """Return epsilons from 0 to where the profile ends, denser where delta is large."""

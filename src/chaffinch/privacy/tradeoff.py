@@ -90,9 +90,15 @@ def _last_corner(epsilon: float, delta: float, local_epsilon: float) -> float:
         return math.inf
     # Level and power, delta/(e^local − e^epsilon) and e^local times that, as logarithms.
     power = math.log(delta) - math.log(-math.expm1(-gap))
-    return float(
-        special.ndtri_exp(min(power, 0.0)) - special.ndtri_exp(min(power - local_epsilon, 0.0))
-    )
+    return log_gap(min(power - local_epsilon, 0.0), local_epsilon)
+
+
+def log_gap(level: float, loss: float) -> float:
+    """Return Φ⁻¹(power) − Φ⁻¹(level), from the logarithms of a level and of power over level.
+
+    Off by about 1e-13 of what the larger quantile is.
+    """
+    return float(special.ndtri_exp(min(level + loss, 0.0)) - special.ndtri_exp(level))
 
 
 def local_mu(local_epsilon: float) -> float:

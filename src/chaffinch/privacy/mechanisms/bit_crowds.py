@@ -24,6 +24,7 @@ from chaffinch.privacy.numerics.laws import (
     DIRECT_PRODUCTS,
     Law,
     TargetBits,
+    half_width,
     sum_of_flips,
     target_bits,
 )
@@ -37,7 +38,7 @@ from chaffinch.privacy.numerics.precision import (
     up,
 )
 from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
-from chaffinch.privacy.tradeoff import TradeOff, check_levels
+from chaffinch.privacy.tradeoff import TradeOff, check_levels, log_gap
 from chaffinch.progress import count_step
 
 _Ask = Callable[[Knots, float], Ends]
@@ -51,6 +52,9 @@ _RARE, _WIDE_IF_RARE = Fraction(1, 100), 250.0
 """Of rarer flips a sum must be this wide: of a narrower one few crowds matter."""
 _WIDE_IF_COPIED = 1_000.0
 """Of copies a sum must be this wide: they need more proof."""
+_FIRST_TAIL = 1e-30
+"""A window that shows something of mu, and says how far out another one has to reach."""
+_ALL_PRODUCTS = 10**18
 _FEW_PRODUCTS = 100_000
 """Large crowds are asked for less relative width, which an FFT can give and sooner."""
 
@@ -92,8 +96,13 @@ class BitCrowds:
         """Return what the target adds to the sum."""
         return target_bits(self.copies, self.flip)
 
-    def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
-        """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
+    def others(
+        self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any, direct: bool = False
+    ) -> Law:
+        """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones.
+
+        A ``direct`` sum has no noise, however long it takes.
+        """
         plus = ones * self.step
         zeros = (self.last - kept) * self.step + self.fixed_zeros
         # Seen from the other end a one is a zero: the same law with the numbers swapped.
@@ -101,6 +110,7 @@ class BitCrowds:
             plus, zeros = zeros, plus
         # Large crowds ask for less width, which an FFT gives sooner.
         products = DIRECT_PRODUCTS if self.last <= SMALL_CROWD else _FEW_PRODUCTS
+        products = _ALL_PRODUCTS if direct else products
         return sum_of_flips(plus, zeros, self.flip, tail, aim, most_products=products)
 
     def knots(
@@ -114,7 +124,8 @@ class BitCrowds:
         with_miss: bool = False,
     ) -> Knots:
         """Return the best tests of value 0 against value 1 in that crowd."""
-        others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
+        # The noise of a transform would hide every test far out, and any of them may decide mu.
+        others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim, direct=with_miss)
         return knots_of_sum(others, self.target, self.steepest, with_miss=with_miss)
 
     def guess_epsilon(self, delta: float) -> float:
@@ -125,18 +136,48 @@ class BitCrowds:
         # ``shift`` is the move of one person in standard deviations: ε is near shift·√(2·ln(1/δ)).
         return shift * math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)) + 1.0) / 1.2
 
-    def mu_tail(self) -> Any:
-        """Return a tail so far out that no knot beyond it can decide mu.
+    def mu_tail(self, seen: float) -> Any:
+        """Return a tail so far out that no test behind it can be worth more than ``seen``.
 
-        A knot at level a is worth about steepest / √(2 ln(1/a)); the middle of the curve is
-        worth about copies·(p − q)/√(bits·p·q), a guess that only steers the effort.
+        A test at level a is worth about steepest/√(2·ln(1/a)) at most. This only steers the
+        effort: what a window leaves out is bounded by its own level (`Knots.mu`).
         """
-        flip = max(float(self.flip), 1e-300)
-        bits = self.last * self.step + self.fixed_zeros + self.copies
-        middle = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
-        # A fifth below the guess, and e^−60 further out, so that the guess may be off.
-        logarithm = min((self.steepest / (0.8 * middle)) ** 2 / 2 + 60.0, 11_000.0)
-        return max(np.exp(Wide(-logarithm)), LEAST_TAIL)
+        logarithm = (self.steepest / max(seen, 1e-9)) ** 2 / 2 + self.steepest + 30.0
+        return max(np.exp(Wide(-min(logarithm, 11_000.0))), LEAST_TAIL)
+
+    def products(self, tail: Any) -> int:
+        """Return about how many products the longest sum of two kinds of others takes."""
+        bits = (self.last * self.step + self.fixed_zeros) // 2 + 1
+        return min(2 * half_width(self.variance / 2, tail), bits) ** 2
+
+    def fewer(self, share: float) -> BitCrowds:
+        """Return the crowds with such a share of the records, rounded down."""
+        last, zeros = (math.floor(size * share) for size in (self.last, self.fixed_zeros))
+        return replace(self, last=last, fixed_zeros=zeros)
+
+    def added_up(self, times: int) -> BitCrowds:
+        """Return crowds that are the same in so many rounds, of which the total is seen."""
+        return replace(
+            self,
+            copies=self.copies * times,
+            step=self.step * times,
+            fixed_zeros=self.fixed_zeros * times,
+        )
+
+    @property
+    def corner_mu(self) -> float:
+        """Return a lower end of mu: what outcome 0 is worth in a crowd of zeros.
+
+        It has the level q^copies·p^zeros, whatever floats hold of that, and e^steepest times
+        that as power. Nothing is said of the mirrored order alone.
+        """
+        if self.order:
+            return 0.0
+        zeros = self.last * self.step + self.fixed_zeros
+        keep = math.log1p(-float(self.flip))
+        level = zeros * keep + self.copies * keep - self.steepest
+        # A mu rises with the level and with the loss: both are made smaller.
+        return max(log_gap(level * (1 + 1e-12), self.steepest * (1 - 1e-12)) * (1 - 1e-12), 0.0)
 
     @property
     def directions(self) -> tuple[bool, ...]:
@@ -264,10 +305,9 @@ class Crowd:
         return Bracket(max(low for low, _ in ends), max(high for _, high in ends))
 
     def gaussian_mu(self) -> Bracket:
-        """Return the bracket of mu for this crowd."""
-        low, high = self.ends(
-            lambda knots, _: as_arrays(knots.mu()), self.among.mu_tail(), with_miss=True
-        )
+        """Return the bracket of mu for this crowd; its upper end may be far up in large ones."""
+        seen = float(self.ends(ask_mu, Wide(_FIRST_TAIL), with_miss=True)[0][0])
+        low, high = self.ends(ask_mu, self.among.mu_tail(seen), with_miss=True)
         return Bracket(float(low[0]), float(high[0]))
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
@@ -286,6 +326,11 @@ def ask_delta(epsilon: float) -> _Ask:
         return as_arrays(knots.delta(epsilon, spread=spread))
 
     return ask
+
+
+def ask_mu(knots: Knots, _: float) -> Ends:
+    """Answer the question for mu; of records of unknown kind nothing is known."""
+    return as_arrays(knots.mu())
 
 
 def as_arrays(ends: tuple[float, float]) -> Ends:

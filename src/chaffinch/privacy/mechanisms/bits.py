@@ -28,6 +28,7 @@ from chaffinch.privacy.mechanisms.bit_crowds import (
     Crowd,
     as_arrays,
     ask_delta,
+    ask_mu,
 )
 from chaffinch.privacy.numerics import crowds
 from chaffinch.privacy.numerics.laws import target_bits
@@ -69,6 +70,14 @@ _CELLS, _FEWEST_CELLS, _MOST_CELLS = 200.0, 3, 20
 """So many cells times the skewness of one bit's sum, by which crowds differ; from three on."""
 _RUNS = 1_000
 """So many runs lose a forty-thousandth of epsilon to the records that differ within each."""
+_MOST_PRODUCTS, _ALL_PRODUCTS = 2 * 10**8, 10**10
+"""A sum of two kinds of others in a search for mu, and all of them: some seconds."""
+_MOST_ADDED = 1_000
+"""Rounds with so many bits of the target in all are also added up and seen as one sum."""
+_FEWER = 0.9
+"""The share of the records that is tried where all of them are too many."""
+_FEWEST_SUMS, _MOST_SUMS = 150, 5_000
+"""So many crowds are asked for mu at least, and at most."""
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
 _CURVE_WIDTH = {True: 1e-9, False: 1e-4}
@@ -323,32 +332,30 @@ class SumMechanism(Mechanism):
         ends = [self.crowd(ones=ones).pointwise(epsilon) for ones in range(others + 1)]
         return Bracket(max(e.lower for e in ends), max(e.upper for e in ends))
 
-    def gaussian_mu(self, *, relative_width: float = 1e-6) -> Bracket:
-        """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected)."""
+    def gaussian_mu(self, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected).
 
-        def ask(knots: Knots, _: float) -> crowds.Ends:
-            return as_arrays(knots.mu())
-
-        # Any single test may decide mu, however rare its outcomes: the window must reach far out.
-        tail = self.bit_crowds.mu_tail()
-        if tail <= LEAST_TAIL:
-            lower = Crowd(self.bit_crowds, 0).ends(ask, 1e-30, with_miss=True)[0][0]
-            raise GuaranteeNotProven(
-                "mu",
-                asked=relative_width,
-                lower=float(lower),
-                upper=local_mu(self.bit_crowds.steepest),
-                hint="in crowds this large mu is decided by outcomes rarer than 1e-4000; "
-                "ask for delta and epsilon instead",
-            )
-        search = crowds.find_worst(
-            self.bit_crowds.boxes,
-            self.bit_crowds.bound_of(ask, tail, with_miss=True),
-            width=relative_width / 2,
-            floor=1e-300,
-            most_evaluations=5_000,
+        Any single test may decide mu, however rare its outcomes. Where these are rarer than
+        1e-4000, or too many sums would have to be searched (both in crowds of which no plan
+        needs to know mu), the upper end is proven but not narrow. With ``relative_width``
+        GuaranteeNotProven is raised then; without, the width is 1e-6 where that is possible.
+        """
+        width = checks.real(
+            "relative width",
+            1e-6 if relative_width is None else relative_width,
+            least=1e-12,
+            most=1.0,
         )
-        return _bracket_of("mu", search, relative_width, floor=1e-300)
+        found = _mu_of(self.bit_crowds, width)
+        if relative_width is not None and found.relative_width > width:
+            raise GuaranteeNotProven("mu", asked=width, lower=found.lower, upper=found.upper)
+        return found
+
+    def seen_mu(self, times: int) -> float:
+        """Return a lower end of mu of so many rounds: what their total shows of zeros alone."""
+        among = self.bit_crowds.added_up(times)
+        few = among.copies <= _MOST_ADDED
+        return max(among.corner_mu, _mu_of_zeros(among) if few else 0.0)
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
         """Return both ends of the exact trade-off curve at the levels ``alphas``.
@@ -465,6 +472,39 @@ class SumMechanism(Mechanism):
                 return tail, max(Wide(low[0]), Wide(_SMALLEST_DELTA))
             aim = min(Wide(high[0]), aim)
             tail = max(enough * 0.1 if enough > 0 else tail**2, LEAST_TAIL)
+
+
+def _mu_of(among: BitCrowds, width: float) -> Bracket:
+    """Return both ends of the worst mu; the upper one of fewer records where sums are too long.
+
+    Adding records never hurts, so what is proven of fewer holds of these.
+    """
+    seen = _mu_of_zeros(among)
+    tail = among.mu_tail(seen)
+    products = among.products(tail)
+    if products > _MOST_PRODUCTS or (tail <= LEAST_TAIL and among.last > SMALL_CROWD):
+        # A window is about as long as there are records, both for their number and their mu.
+        fewer = among.fewer(min(math.sqrt(_MOST_PRODUCTS / products), _FEWER))
+        seen = max(seen, among.corner_mu)
+        return Bracket(seen, max(_mu_of(fewer, width).upper, seen))
+    search = crowds.find_worst(
+        among.boxes,
+        among.bound_of(ask_mu, tail, with_miss=True),
+        width=width / 2,
+        floor=1e-300,
+        most_evaluations=max(_FEWEST_SUMS, min(_MOST_SUMS, _ALL_PRODUCTS // products)),
+    )
+    # Whatever is searched, nobody loses more than the local guarantee.
+    upper = min(float(search.upper[0]), local_mu(among.steepest))
+    return Bracket(min(float(search.lower[0]), upper), upper)
+
+
+def _mu_of_zeros(among: BitCrowds) -> float:
+    """Return a lower end of mu where nobody else holds a one."""
+    # One binomial law, which can be followed as far as floats go.
+    look = among.bound_of(ask_mu, LEAST_TAIL, with_miss=True)
+    zeros = [crowds.Box((0,), (0,), mirrored) for mirrored in among.directions]
+    return max(float(look(box)[0][0]) for box in zeros)
 
 
 def _cut(first: int, end: int, number: int) -> list[tuple[int, int]]:

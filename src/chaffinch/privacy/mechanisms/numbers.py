@@ -101,6 +101,10 @@ class EncodedNumbers(Mechanism):
         """Return upper ends of delta at many epsilons, quickly."""
         return self.inner.profile_bound(epsilons)
 
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP."""
+        return self.inner.gaussian_mu()
+
     def quick_nodes(self) -> Floats:
         """Return the epsilons that describe the inner profile."""
         return self.inner.quick_nodes()

@@ -341,11 +341,12 @@ def _quantile(tail: WideArray, rest: WideArray, side: int) -> Floats:
 def _ratio_gap(level: WideArray, steepest: float) -> Floats:
     """Return an upper end of Φ⁻¹(min(1, level·e^steepest)) − Φ⁻¹(level)."""
     logs = _logs(level)
-    # A level of 0 makes −inf − (−inf), no number: the gap there is 0.
+    # At a level of 0 or of 1 both quantiles are infinite, and their difference is no number.
     with np.errstate(invalid="ignore"):
         near, far = special.ndtri_exp(np.minimum(logs + steepest, 0.0)), special.ndtri_exp(logs)
         gap: Floats = near - far + _NORMAL_QUANTILE_ERROR * (2 + np.abs(near) + np.abs(far))
-    return np.where(np.isnan(gap), 0.0, gap)
+    # It tends to 0 at the one end; towards the other nothing is known from the ratio.
+    return np.where(logs == -np.inf, 0.0, np.where(logs + steepest >= 0, np.inf, gap))
 
 
 def knots_of_sum(

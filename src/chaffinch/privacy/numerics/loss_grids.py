@@ -30,6 +30,8 @@ from chaffinch.progress import count_step
 
 _ROUNDOFF = 2.0**-53
 _FAR = 1e-30
+_UNDERFLOW = 1e-300
+"""More than all masses that are too small for a double can add up to."""
 _PER_STEP = 8
 """Outcomes are merged this much finer than the grid before they are brought to it."""
 _ON_GRID = 1e-9
@@ -355,7 +357,7 @@ class Rounds:
             return 0.0, 0.0
         tilt, log_moment, low, total, (most, root) = self._transformed(epsilon)
         # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
-        outside = 4.0 * _FAR * max(math.exp(min(log_moment - tilt * epsilon, 700.0)), 1.0)
+        outside = 4.0 * _FAR * math.exp(min(log_moment - tilt * epsilon, 700.0)) + _UNDERFLOW
         # Losses at or below epsilon add nothing.
         first = min(max(math.floor(epsilon / self.step) + 1 - low, 0), len(total))
         losses = self.step * np.arange(low + first, low + len(total))
