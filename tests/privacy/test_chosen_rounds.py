@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from chaffinch import privacy
+from chaffinch.privacy import composition
 from chaffinch.privacy.numerics import chosen_rounds
 from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.laws import target_bits
@@ -289,3 +290,49 @@ def test_between_two_points_nothing_is_rounded_below_the_chord() -> None:
         chord = exact.subtract(Decimal(1), exact.multiply(share, fall))
         # Before the first point nothing is known; the second one is above all after it.
         assert min(chord, Decimal(1)) <= Decimal(found) or share > 1
+
+
+# ---------------------------------------------------------------- blocks of rounds
+
+
+def test_blocks_are_above_the_game_and_below_rounds_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bit = privacy.FlippedBits(users=3_000, flip_probability="0.05")
+    game = privacy.compose(bit, times=100)
+    told = game._chosen  # noqa: SLF001 - the game over all rounds at once
+    monkeypatch.setattr(composition, "_TOLD_APART", range(16, 100))
+    monkeypatch.setattr(composition, "_BLOCK", 30)
+    composition._block.cache_clear()  # noqa: SLF001 - it knows another size
+    cut = privacy.compose(bit, times=100)
+    blocks, single = cut._blocks, cut._upper  # noqa: SLF001 - what is compared
+    assert blocks is not None
+    assert [count for _, count in blocks.parts] == [3, 10]
+    assert told is not None
+    assert cut._chosen is None  # noqa: SLF001
+    for epsilon in (0.5, 1.0, 2.0, 3.0):
+        above = blocks.upper_delta(epsilon)
+        # The game is an upper end as well, of the same choices and nearly exact.
+        assert told.delta(epsilon) * (1 - 1e-3) < above < single.upper_delta(epsilon)
+        assert game._lower_delta(epsilon) < above  # noqa: SLF001
+    composition._block.cache_clear()  # noqa: SLF001
+
+
+def test_the_nodes_of_a_block_are_above_its_worst_strategy() -> None:
+    source = random.Random(7)
+    for _ in range(5):
+        choices = [drawn(source), drawn(source)]
+        nodes, deltas = worst_profile(choices, 3).profile(17)
+        assert nodes[0] == 0
+        assert np.all(np.diff(nodes) > 0)
+        for epsilon, delta in zip(nodes.tolist(), deltas.tolist(), strict=True):
+            assert worst_strategy(choices, 3, epsilon) <= delta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("users", "flip"), [(10**6, "0.01"), nightly(10**6, "0.001"), nightly(10**4, "0.1")]
+)
+def test_ten_thousand_rounds_are_known_to_a_fifth_of_a_percent(users: int, flip: str) -> None:
+    bit = privacy.FlippedBits(users=users, flip_probability=flip)
+    found = privacy.compose(bit, times=10_000).epsilon(1e-6)
+    assert found.relative_width < 2e-3

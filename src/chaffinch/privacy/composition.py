@@ -35,6 +35,8 @@ _LEAST_STEP = 1e-9
 _TOLERANCE = 1e-7
 _TOLD_APART = range(16, 4_001)
 """For so many rounds of one mechanism crowds are told apart; fewer gain little, more take long."""
+_BLOCK, _BLOCK_NODES = 400, 513
+"""More rounds come in blocks of so many, whose profiles have so many nodes."""
 _CELL_NODES = 192
 """So many steps up to the largest loss: the grid on which crowds are told apart."""
 _MOST_APART = 3
@@ -370,6 +372,23 @@ class Composition(Mechanism):
             return None
 
     @cached_property
+    def _blocks(self) -> Rounds | None:
+        """Return rounds of one mechanism in blocks, in each of which crowds are told apart.
+
+        Whatever the rounds before a block have shown, what somebody makes of its rounds is below
+        the worst profile of so many rounds, and so below the pair that has this profile.
+        """
+        ((mechanism, count), *others) = self._rounds
+        block = None if others or count < _TOLD_APART.stop else _block(mechanism)
+        if block is None:
+            return None
+        # The rounds that are left over are taken one by one.
+        kinks = [block, Kinks.of_profile(*self._profiles[0])][: 2 if count % _BLOCK else 1]
+        counts = [count // _BLOCK, count % _BLOCK][: len(kinks)]
+        step = _grid_step(kinks, counts, wanted=self.resolution)
+        return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
+
+    @cached_property
     def _quick(self) -> Rounds:
         counts = [count for _, count in self._rounds]
         kinks = [Kinks.of_profile(*profile) for profile in self._quick_profiles]
@@ -410,6 +429,8 @@ class Composition(Mechanism):
         worst = self._upper.upper_delta(epsilon)
         if self._chosen is not None:
             worst = min(worst, up(self._chosen.delta(epsilon)))
+        if self._blocks is not None:
+            worst = min(worst, self._blocks.upper_delta(epsilon))
         # Charged once for all rounds: the chances that anything was cut or missing add up.
         whole = worst + self._cost(epsilon)
         apart = (
@@ -525,6 +546,20 @@ def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
         cells = [both]
     cells += [cell.swapped for cell in cells]
     return tuple(Losses.of_grid(cell.on_grid(float(nodes[1]))) for cell in cells)
+
+
+@lru_cache(maxsize=16)
+def _block(mechanism: Mechanism) -> Kinks | None:
+    """Return a pair that dominates a block of rounds whose crowds are chosen one after the other.
+
+    Choices come in both orders, so the worst profile is that of either order.
+    """
+    cells = _cells(mechanism)
+    try:
+        worst = worst_profile(cells, _BLOCK) if cells else None
+    except TooFineGrid:
+        return None
+    return None if worst is None else Kinks.of_profile(*worst.profile(_BLOCK_NODES))
 
 
 def _joined(deltas: Iterable[tuple[float, int]]) -> float:

@@ -37,6 +37,7 @@ _SPREADS, _ASKED = 8.0, 5.6
 """Standard deviations of the sum: to the end of the grid, and to a delta of about 1e-8."""
 _LARGEST_TILT = 300.0
 """Weights stay so far within the floats that squares of them do, too."""
+_NEARLY_LAST = 2.0
 _MOST_WORK = 1e9
 """Points times choices times rounds: about ten seconds."""
 
@@ -81,6 +82,14 @@ class WorstProfile:
         share = min(max(share * (1 - 8 * _ROUNDOFF), 0.0), 1.0)
         # Both terms are positive: a height far below the one before it keeps its digits.
         return float((1 - share) * before + share * after) * _LARGER
+
+    def profile(self, number: int) -> tuple[Floats, Floats]:
+        """Return so many epsilons from 0 to about where delta ends, and upper ends there."""
+        above = self.heights[max(-self.low, 0) :]
+        # Behind the first height that is nearly the last one there is little but that floor.
+        end = max(int(np.argmax(above <= _NEARLY_LAST * above[-1])), 1)
+        nodes = self.step * end * np.linspace(0.0, 1.0, number) ** 1.5
+        return nodes, np.array([self.delta(float(node)) for node in nodes])
 
 
 def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
