@@ -369,6 +369,15 @@ def test_rounds_are_narrow(name: str) -> None:
     assert found.upper <= found.lower * 1.001
 
 
+def test_many_rounds_under_a_wide_cover_are_narrow() -> None:
+    """A long law is known to fewer digits; without it a single round was the lower end."""
+    ratio = math.exp(-0.08)
+    flood = flat(ratio, math.exp(0.02), 1e-12)
+    wide = SignedDecoys(question="bit", plus_ratio=ratio, minus_ratio=ratio, flood=flood)
+    for rounds in (100, 1_000, 10_000):
+        assert privacy.compose(wide, times=rounds).epsilon(1e-6).relative_width < 2e-3
+
+
 @given(mechanism=signed, epsilon=epsilons)
 def test_the_instance_is_no_worse_than_the_mechanism(
     mechanism: SignedDecoys, epsilon: float

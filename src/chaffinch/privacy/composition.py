@@ -26,7 +26,7 @@ _STEPS = 32.0
 """So many steps of the grid make one standard deviation of the narrowest losses of a round."""
 _FINER = 32.0
 """How much finer the grid of the lower end is, where it stays small enough."""
-_COARSER = (1, 2**4, 2**8, 2**12)
+_COARSER = (1, 2**2, 2**4, 2**8, 2**12)
 """How much coarser it is made where losses lie too far apart for it."""
 _FEW_GRID, _MOST_GRID = 2**14, 2**19
 """A grid of fewer points costs next to nothing, one of more takes long."""
@@ -43,7 +43,7 @@ _MOST_APART = 3
 """So many of the largest local parts are also tried apart from the others."""
 _LACKING = 1e-18
 """What the laws of one crowd may lack in all."""
-_LAW_ERROR = 1e-12
+_LAW_ERROR = 1e-10
 """How far the masses of one crowd, and the logarithms of their ratios, are off at most."""
 _MOST_FOLLOWED, _MU_NODES = 200, 513
 """Of so many rounds mu is also asked of all losses that there are, at so many epsilons."""
@@ -469,7 +469,8 @@ class Composition(Mechanism):
         """Return a lower end: one crowd in all rounds, or the best single part.
 
         A law whose masses and ratios are off by the relative error r has, over all rounds, losses
-        that are off by rounds·2r: a delta at an epsilon larger by that much is reached.
+        that are off by rounds·2r: a delta at an epsilon larger by that much is reached, but for
+        a share of rounds·r of it.
         """
         best, cut = 0.0, cutting_cost(self._distance, epsilon)
         for coarser in _COARSER:
@@ -479,7 +480,7 @@ class Composition(Mechanism):
             try:
                 for rounds, shift in crowds[coarser]:
                     value, doubt = rounds.delta(epsilon + shift)
-                    best = max(best, down(value - doubt - cut))
+                    best = max(best, down(value * (1 - shift) - doubt - cut))
                 break
             except TooFineGrid:
                 continue

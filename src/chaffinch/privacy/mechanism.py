@@ -169,7 +169,7 @@ class Mechanism(ABC):
         """Return the two laws of the view for one crowd that can exist, if they are at hand.
 
         Masses over the same outcomes (target holds 0, target holds 1), each off by less than
-        1e-13 of itself and lacking less than 1e-18 in all. Used for lower ends only.
+        1e-11 of itself and lacking less than 1e-18 in all. Used for lower ends only.
         """
         return None
 

@@ -61,7 +61,7 @@ _MOST_CELLS = 3_000_000
 _FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-18)
 _MOST_SUMS = 1e9
 """Every change of a number, at every place, over the whole law: about half a minute."""
-_INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
+_INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-11
 """What ``instance`` promises of its masses."""
 
 
