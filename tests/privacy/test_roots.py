@@ -104,6 +104,21 @@ def test_the_largest_number_says_when_nothing_will_do() -> None:
     assert find_largest(lambda _: -1.0, 1.0, least=0.1, most=10.0) == pytest.approx(10.0)
 
 
+def test_a_search_without_an_end_is_given_up() -> None:
+    """Noise that does not fit: less and less of it is kept, the more there is."""
+    asked: list[float] = []
+
+    def excess(x: float) -> float:
+        asked.append(x)
+        return abs(math.log(x)) + 1.0
+
+    assert find_largest(excess, 2.0, least=1e-9, most=10.0, slope=1.0, patience=2) is None
+    assert len(asked) < 10
+    # It went on past the least excess, and further than one step that only seemed too far.
+    assert sum(x < 1.0 for x in asked) >= 2
+    assert find_largest(lambda x: math.log(x / 0.01), 2.0, least=1e-9, most=10.0, patience=1)
+
+
 @given(root=st.floats(1e-6, 90.0), distance=st.floats(0.0, 0.999), near=st.floats(1e-9, 0.5))
 def test_a_crossing_is_found_from_above(root: float, distance: float, near: float) -> None:
     top = root / (1.0 - distance)

@@ -19,7 +19,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.numerics.floods import _MOST_PLACES, Flood
-from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts
+from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts, on_few_ratios
 from chaffinch.privacy.numerics.precision import Wide
 from tests.laws.mechanisms import epsilons, ratios, signed
 from tests.oracles import balls
@@ -257,6 +257,63 @@ def test_every_doubt_widens_its_ends(field: str) -> None:
     grown = [float(narrow[0][0] - wider[0][0]), float(wider[1][0] - narrow[1][0])]
     expected = {"noise": [0.025, 0.025], "missing": [0.0, 0.01], "lacking": [0.015, 0.0]}
     assert grown == pytest.approx(expected[field], abs=1e-12)
+
+
+_MASS = st.one_of(st.just(0.0), st.floats(1e-30, 0.05))
+
+
+@given(
+    masses=st.lists(st.tuples(_MASS, _MASS), min_size=1, max_size=20),
+    ratio=st.one_of(st.floats(1e-9, 1e9), st.integers(0, 19)),
+)
+def test_few_ratios_bound_the_hockey_stick_closely(
+    masses: list[tuple[float, float]], ratio: float
+) -> None:
+    """Against exact rationals; at the ratio of an outcome most would be lost by rounding it."""
+    laws = np.array(masses).T
+    if isinstance(ratio, int):
+        one, two = masses[ratio % len(masses)]
+        ratio = min(one / two, 1e30) if two else 1.0
+    exact = sum(
+        max(Fraction(one) - Fraction(ratio) * Fraction(two), Fraction(0)) for one, two in masses
+    )
+    asked = np.array([Wide(ratio)])
+    few = PositiveParts.of(*on_few_ratios(*laws, Doubt(Wide(0))))
+    bound = float(few.ends(asked, asked)[1][0])
+    assert exact <= Fraction(bound)
+    # Between neighbours a hockey-stick moves by at most their distance times the second law.
+    step = 1.2e-3 * max(abs(math.log(max(ratio, 1e-34))), 0.02)
+    assert bound <= float(exact) + step * ratio * float(laws[1].sum()) + 1e-11
+
+
+@given(mechanism=signed, share=st.sampled_from(["1/5", "1/2", "9/10"]), epsilon=epsilons)
+def test_a_quick_bound_for_fewer_users_is_close(
+    mechanism: SignedDecoys, share: str, epsilon: float
+) -> None:
+    few = changed(mechanism, share=share)
+    assume(not few.takes_minutes)
+    exact, quick = few.delta(epsilon), few.delta_bound(epsilon)
+    assert exact.lower <= quick <= 1.02 * exact.upper + 1e-15
+
+
+def test_signs_beyond_the_followed_ones_are_rare() -> None:
+    """Summed one by one: fewer would be too few for the tail, and all of them are not needed."""
+    from chaffinch.privacy.mechanisms import signed as accountant
+    from chaffinch.privacy.numerics.floods import negative_binomial_masses
+
+    for plus, minus, share in (("9/10", "9/10", 1), ("9/10", "1/2", 1), ("3/10", "3/10", "1/2")):
+        mechanism = SignedDecoys(
+            question="bit", plus_ratio=plus, minus_ratio=minus, flood=["1"], share=share
+        )
+        most = accountant._most_signs(mechanism, Wide(1e-9))  # noqa: SLF001
+        laws = [
+            negative_binomial_masses(Fraction(ratio), Fraction(share), 1500)[0]
+            for ratio in (plus, minus)
+        ]
+        beyond = float(np.convolve(*laws)[most + 1 :].sum())
+        assert beyond <= 1e-9
+        if plus == minus and share == 1:
+            assert float(np.convolve(*laws)[most - 120 :].sum()) > 1e-9
 
 
 # ---------------------------------------------------------------- extremes

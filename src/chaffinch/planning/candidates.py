@@ -43,6 +43,8 @@ _MOST_TRIES = 12
 _FARTHEST = 1 / 64
 """A promise that is not kept at such a part of the Gaussian guess is not kept at all: below it
 what is left of delta goes to what does not fit into a report, which grows with the noise."""
+_PATIENCE = 2
+"""So many steps to more noise in a row that left more of delta: the noise does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,7 @@ def for_target(
         # What is an upper bound only has no more digits to give.
         tolerance=5e-4 if total_at(guess).method == "exact" else 2e-3,
         slope=gaussian_slope(epsilon, total),
+        patience=_PATIENCE,
     )
     if mu is None:
         return None

@@ -28,7 +28,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
-from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts
+from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts, on_few_ratios
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     LEAST_TAIL,
@@ -59,6 +59,7 @@ _LEAST_RATIO = Fraction(1, 2**64)
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
 _FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-18)
+_LEAST_TAIL_OF_DOUBLES = 1e-100
 _MOST_SUMS = 1e9
 """Every change of a number, at every place, over the whole law: about half a minute."""
 _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-11
@@ -170,7 +171,7 @@ class SignedDecoys(Mechanism):
         if self.share >= 1:
             return self.profile(epsilons)[1]
         # Two-dimensional laws take long; one that leaves out a little more is soon done.
-        return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-2)[1]
+        return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-2, rough=True)[1]
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
@@ -181,20 +182,26 @@ class SignedDecoys(Mechanism):
 
         def reached(epsilon: float) -> float:
             """Return an upper end of delta, from laws that are cut early."""
-            return float(self._ends(_powers(np.array([epsilon])), _TAIL_OF_BOUND)[1][0])
+            powers = _powers(np.array([epsilon]))
+            return float(self._ends(powers, _TAIL_OF_BOUND, rough=True)[1][0])
 
         return find_crossing(reached, self.profile_floor, top=math.inf, tolerance=1e-2)[1]
 
-    def _bracket(self, epsilons: Floats, tail: Any, width: float) -> tuple[Floats, Floats]:
-        """Return both ends; what laws leave out is at most so small a part of the upper one."""
+    def _bracket(
+        self, epsilons: Floats, tail: Any, width: float, *, rough: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return both ends; what laws leave out is at most so small a part of the upper one.
+
+        A ``rough`` search has no lower end to speak of.
+        """
         powers = _powers(np.asarray(epsilons, dtype=np.float64))
-        low, high = self._ends(powers, tail)
+        low, high = self._ends(powers, tail, rough=rough)
         # Laws whose tail shows beside the smallest delta are summed again with a smaller one, its
         # square or less: that takes few turns.
         while tail > LEAST_TAIL and (least := high.min()) * Wide(width) < tail and least > 1e-306:
             tail = max(min(least * Wide(width) / 10, tail * tail), LEAST_TAIL)
             try:
-                low, high = self._ends(powers, tail)
+                low, high = self._ends(powers, tail, rough=rough)
             except GuaranteeNotProven:
                 # A law too long to follow: what was found with a larger tail stands.
                 break
@@ -204,11 +211,15 @@ class SignedDecoys(Mechanism):
         lower = np.array([max(down(value), self._always) for value in low])
         return np.minimum(lower, upper), upper
 
-    def _ends(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends(
+        self, powers: _Powers, tail: Any, *, rough: bool = False
+    ) -> tuple[WideArray, WideArray]:
+        # Doubles hold the laws of fewer users as far as such a tail.
+        rough = rough and self.share < 1 and tail > _LEAST_TAIL_OF_DOUBLES
         if self.question == "choice":
-            return self._ends_of_choice(powers, tail)
+            return self._ends_of_choice(powers, tail, rough=rough)
         if self.share < 1:
-            return self._ends_of_share(powers, tail)
+            return self._ends_of_share(powers, tail, rough=rough)
         return self._ends_of_steps(powers, tail)
 
     def _ends_of_steps(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
@@ -243,14 +254,16 @@ class SignedDecoys(Mechanism):
         lost = (2 * self.steps + 1) * np.finfo(Wide).tiny
         return low.max(axis=(0, 1)), high.max(axis=(0, 1)) + lost
 
-    def _ends_of_choice(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends_of_choice(
+        self, powers: _Powers, tail: Any, *, rough: bool
+    ) -> tuple[WideArray, WideArray]:
         """Return both ends where one value gains an answer and another loses one.
 
         With G₁ and G₀ the view of one value with and without the answer the pair is G₁ × G₀
         against G₀ × G₁: Σ over the first value of G₁·h(e^ε·G₀/G₁), h the hockey-stick of G₀
         against G₁ at the second. It is the same in both directions.
         """
-        losing, here, odds = _parts_of_value(self, tail)
+        losing, here, odds = _parts_of_value(self, tail, rough=rough)
         doubt = losing.doubt
         total = doubt.relative + gamma(len(here) + 4.0)
         low, high = [], []
@@ -261,15 +274,17 @@ class SignedDecoys(Mechanism):
             high.append((here * np.minimum(most, 1)).sum() * (1 + total) + doubt.above(power[0]))
         return np.array(low, dtype=Wide), np.array(high, dtype=Wide)
 
-    def _view_of_value(self, tail: Any) -> tuple[WideArray, WideArray, Doubt, tuple[Any, Any]]:
+    def _view_of_value(
+        self, tail: Any, *, rough: bool = False
+    ) -> tuple[WideArray, WideArray, Doubt, tuple[Any, Any]]:
         """Return the two laws of what is seen of one value, with and without an answer more.
 
         And how far they are off, and a ratio of the second to the first beyond which only what
         has no answer at all is left.
         """
         if self.share < 1:
-            joint, doubt = self._joint(tail)
-            return *_shifted(joint, 1, 0), doubt, (0, 1)
+            without, with_answer, doubt = self._views_of_share(0, 1, tail, rough=rough)
+            return with_answer, without, doubt, (0, 1)
         # All places with plus > minus share one ratio, whatever W is; at the others it is q or
         # b/p times the quotient of two neighbouring masses of W.
         plus, minus = self.plus_ratio, self.minus_ratio
@@ -289,13 +304,28 @@ class SignedDecoys(Mechanism):
 
     # -------------------------------------------------------------------- fewer honest users
 
-    def _ends_of_share(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
+    def _views_of_share(
+        self, one: int, other: int, tail: Any, *, rough: bool
+    ) -> tuple[WideArray, WideArray, Doubt]:
+        """Return the laws of what is seen after two answers, and how far they are off.
+
+        Rough ones are on a few outcomes. Their hockey-stick is above that of the true ones; and so
+        is a sum of hockey-sticks at their ratios, one for each outcome, because that is convex in
+        the ratio, too.
+        """
+        joint, doubt = self._joint(tail, rough=rough)
+        views = _shifted(joint, one, other)
+        return on_few_ratios(*views, doubt) if rough else (*views, doubt)
+
+    def _ends_of_share(
+        self, powers: _Powers, tail: Any, *, rough: bool
+    ) -> tuple[WideArray, WideArray]:
         """Return both ends from the two-dimensional law of D and W."""
         least, most = _around(np.ones(1, dtype=Wide), powers, gamma(8.0))
         low, high = np.zeros(len(least), dtype=Wide), np.zeros(len(least), dtype=Wide)
         for one, other in self._changes():
             count_step("sums over noise")
-            found = _share_parts(self, one, other, tail).ends(least, most)
+            found = _share_parts(self, one, other, tail, rough=rough).ends(least, most)
             low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
         return low, high
 
@@ -323,7 +353,7 @@ class SignedDecoys(Mechanism):
         )
         return ((value, 2),)
 
-    def _joint(self, tail: Any) -> tuple[WideArray, Doubt]:
+    def _joint(self, tail: Any, *, rough: bool = False) -> tuple[WideArray, Doubt]:
         """Return P[D = k, W = t] with rows k = −K … K, and how far it is off.
 
         An answer moves rows by at most ``steps``, and a place by as much.
@@ -344,7 +374,7 @@ class SignedDecoys(Mechanism):
                 hint=f"the noise of a share of the users has {cells} outcomes, and at most "
                 f"{_MOST_CELLS} are followed; take ratios farther from 1, or a smaller flood",
             )
-        return _joint_law(self, reach, window, tail)
+        return _joint_law(self, reach, window, tail, rough=rough)
 
     # -------------------------------------------------------------------- epsilon and instances
 
@@ -423,8 +453,11 @@ class SignedDecoys(Mechanism):
 class _OneValue(SignedDecoys):
     """One value of a choice by itself, among fewer users: somebody who holds it comes, or goes."""
 
-    def _ends(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
-        return self._ends_of_share(powers, tail)
+    def _ends(
+        self, powers: _Powers, tail: Any, *, rough: bool = False
+    ) -> tuple[WideArray, WideArray]:
+        rough = rough and tail > _LEAST_TAIL_OF_DOUBLES
+        return self._ends_of_share(powers, tail, rough=rough)
 
     def _changes(self) -> list[tuple[int, int]]:
         return _both_ways([(1, 0)])
@@ -526,10 +559,11 @@ def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
 
 @lru_cache(maxsize=4)
 def _parts_of_value(
-    mechanism: SignedDecoys, tail: Any
+    mechanism: SignedDecoys, tail: Any, *, rough: bool
 ) -> tuple[PositiveParts, WideArray, WideArray]:
     """Return the value that loses an answer, and the masses and ratios of the one that gains."""
-    with_answer, without, doubt, settled = mechanism._view_of_value(tail)  # noqa: SLF001 - its half
+    views = mechanism._view_of_value(tail, rough=rough)  # noqa: SLF001 - its other half
+    with_answer, without, doubt, settled = views
     held = with_answer > 0
     here = with_answer[held]
     return (
@@ -561,36 +595,66 @@ def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArr
 
 
 @lru_cache(maxsize=8)
-def _share_parts(mechanism: SignedDecoys, one: int, other: int, tail: Any) -> PositiveParts:
+def _share_parts(
+    mechanism: SignedDecoys, one: int, other: int, tail: Any, *, rough: bool
+) -> PositiveParts:
     """Return what is seen of two answers that add so much to plus − minus."""
-    joint, doubt = mechanism._joint(tail)  # noqa: SLF001 - its other half
-    return PositiveParts.of(*_shifted(joint, one, other), doubt)
+    views = mechanism._views_of_share(one, other, tail, rough=rough)  # noqa: SLF001 - its half
+    return PositiveParts.of(*views)
 
 
 @lru_cache(maxsize=2)
 def _joint_law(
-    mechanism: SignedDecoys, reach: int, window: int, tail: Any
+    mechanism: SignedDecoys, reach: int, window: int, tail: Any, *, rough: bool
 ) -> tuple[WideArray, Doubt]:
-    """Return the masses of all (D, W): the difference of the signs, and the pairs that cover it."""
+    """Return the masses of all (D, W): the difference of the signs, and the pairs that cover it.
+
+    A rough law is of doubles, and leaves out what is many signs of either kind together.
+    """
     cover = mechanism._cover  # noqa: SLF001 - its other half
+    real = np.float64 if rough else Wide
     flood, relative = cover.bursts(window)
     short = min(reach, window)
     plus, error = negative_binomial_masses(mechanism.plus_ratio, mechanism.share, reach + short)
     minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, reach + short)
-    joint = np.empty((2 * reach + 1, window), dtype=Wide)
+    flood, plus, minus = (law.astype(real) for law in (flood, plus, minus))
+    signs = _most_signs(mechanism, tail) if rough else reach + 2 * short
+    joint = np.zeros((2 * reach + 1, window), dtype=real)
     for place in range(reach + 1):
         count_step("rows of noise")
         # D = k and min(Z⁺, Z⁻) = m: one sign has m, the other m + k. The flood adds the rest of W.
-        pairs = plus[place : place + short] * minus[:short]
+        most = min(short, (signs - place) // 2 + 1)
+        if most < 1:
+            break
+        pairs = plus[place : place + most] * minus[:most]
         joint[reach + place] = np.convolve(pairs, flood)[:window]
         if place and mechanism.plus_ratio != mechanism.minus_ratio:
-            pairs = plus[:short] * minus[place : place + short]
+            pairs = plus[:most] * minus[place : place + most]
             joint[reach - place] = np.convolve(pairs, flood)[:window]
         else:
             joint[reach - place] = joint[reach + place]
-    # One tail each for Z⁺ and Z⁻ above the reach, min(Z⁺, Z⁻) above it, W beyond the window.
-    missing = 4 * Wide(tail)
+    # One tail each for Z⁺ and Z⁻ above the reach, min(Z⁺, Z⁻) above it, W beyond the window, and
+    # for more signs than were followed.
+    missing = (5 if rough else 4) * Wide(tail)
     # Masses that underflow are off by a smallest float for every factor that they have.
-    lost = joint.size * Wide(short) * (4 * (reach + short)) * np.finfo(Wide).smallest_subnormal
-    relative = relative + 2 * error + gamma(short + 4.0)
+    lost = joint.size * Wide(short) * (4 * (reach + short)) * np.finfo(real).smallest_subnormal
+    operations = short + 4.0
+    if rough:
+        # A rounding to doubles is as many of the working float, and three factors are rounded.
+        operations = (operations + 4.0) * float(np.finfo(real).eps / np.finfo(Wide).eps)
+    relative = relative + 2 * error + gamma(operations)
     return joint, Doubt(relative, cover.noise(window) + lost, missing, lacking=missing)
+
+
+def _most_signs(mechanism: SignedDecoys, tail: Any) -> int:
+    """Return a number that Z⁺ + Z⁻ is above with a chance of at most ``tail``.
+
+    With exponents g ≤ 1 both are below geometric numbers. Of two of these with a ratio r (the
+    larger one) the sum is above n with the chance r^(n+1)·(1 + (n + 1)(1 − r)) ≤ (n + 2)·r^(n+1).
+    """
+    fall = -max(log_of(ratio)[1] for ratio in (mechanism.plus_ratio, mechanism.minus_ratio))
+    least = -float(np.log(Wide(tail)))
+    found = math.ceil(least / fall)
+    while (found + 1) * fall - math.log(found + 2.0) < least:
+        found += math.ceil(math.log(found + 2.0) / fall)
+    return found + 1

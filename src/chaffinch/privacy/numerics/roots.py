@@ -221,13 +221,15 @@ def find_largest(
     most: float,
     tolerance: float = 5e-4,
     slope: float | None = None,
+    patience: int = _MOST_TRIES,
 ) -> float | None:
     """Return a number near ``guess`` with excess ≤ 0 such that a little more has excess > 0.
 
     ``excess`` rises with the logarithm of the number, about by ``slope`` per unit where that
     is known beforehand, and is expensive: each step aims just below the root, and a number
     that is seen to be that close is taken. What could not be proven counts as too much. None:
-    not even ``least`` will do.
+    not even ``least`` will do, or nothing did when the excess had risen for so many steps down
+    in a row, ``patience``.
 
     >>> round(find_largest(lambda x: x * x - 2, 1.0, least=0.01, most=100, tolerance=1e-6), 5)
     1.41421
@@ -244,7 +246,7 @@ def find_largest(
     floor, ceiling = math.log(least), math.log(most)
     place = min(max(math.log(guess), floor), ceiling)
     low = high = None
-    reached = value(place)
+    rises, reached = 0, value(place)
     for count in range(_MOST_TRIES):
         if reached <= 0:
             low = (place, reached)
@@ -256,6 +258,9 @@ def find_largest(
             return None
         place = min(max(_next(low, high, slope, tolerance, count), floor), ceiling)
         before, reached = reached, value(place)
+        rises = rises + 1 if low is None and reached > before else 0
+        if rises == patience:
+            return None
         if before == reached > 0:
             # It does not fall at all here, whatever was thought of its slope.
             slope = None
