@@ -147,10 +147,8 @@ def test_the_legend_tells_of_the_columns_that_are_there(
             assert (part in text) is there
 
 
-def test_planning_says_in_a_log_what_it_is_at(cli: Callable[..., Done]) -> None:
-    lines = cli(*BIT, "--epsilon", 1, "--json").err.splitlines()
-    assert "planning: flips ..." in lines
-    assert len(set(lines)) == len(lines) > 3
+def test_planning_says_nothing_in_a_log(cli: Callable[..., Done]) -> None:
+    assert cli(*BIT, "--epsilon", 1, "--json").err == ""
 
 
 def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], folder: Path) -> None:

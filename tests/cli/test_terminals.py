@@ -73,3 +73,19 @@ def test_errors_and_hints_fit_a_terminal_and_are_one_line_each_elsewhere(tmp_pat
     piped, narrow = ended(words, tmp_path, None), ended(words, tmp_path, 40)
     assert max(map(len, piped.splitlines())) > 40 >= max(map(len, narrow.splitlines()))
     assert narrow.split() == piped.split()
+
+
+def test_progress_is_one_line_that_moves_on_a_terminal_and_nothing_elsewhere(
+    tmp_path: Path,
+) -> None:
+    survey = "users = 200\nepsilon = 8.0\ndelta = 1e-3\nanyway = true\n" + "".join(
+        f'[questions.q{place}]\nkind = "bit"\n' for place in range(12)
+    )
+    (tmp_path / "s.toml").write_text(survey, encoding="utf-8")
+    words = ["plan", "s.toml"]
+    assert "planning" not in ended(words, tmp_path, None)
+    said = ended(words, tmp_path, 60)
+    assert "planning" in said
+    # A second line would be left by moving the cursor up; once it is, to take away the only one.
+    assert said.count("\x1b[1A") == 1
+    assert "…" in said

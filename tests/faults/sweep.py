@@ -314,14 +314,14 @@ def import_late(names: Sequence[str]) -> None:
 
 
 PURE = (
-    (planner, "_meeting_target"),
+    (planner._Wishes, "candidates"),  # noqa: SLF001 - which has the search behind it
     (planner, "_epsilons_of_shares"),
     (audience_planner, "_calibrated"),
 )
 """What takes long and touches no disk: searches of the planners."""
 
 
-def remember(module: ModuleType, name: str) -> None:
+def remember(module: ModuleType | type, name: str) -> None:
     """Let a function answer the same question once in all lives: kills in it show nothing."""
     answered, answers = getattr(module, name), dict[str, Any]()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import load_survey
 from chaffinch.protocols import Decoys, Flips, Signed
+from chaffinch.questions import Question
 from tests.tiers import all_but, nightly
 
 TARGET = cf.Target(1.0, 1e-6)
@@ -200,3 +202,57 @@ def test_the_command_line_has_the_same_wishes(
     assert isinstance(cf.load_plan(out).parts[0].protocol, Signed)
     assert main([*line.split(), "few"]) == 2
     assert "local epsilon" in capfd.readouterr().err
+
+
+MIXED: dict[str, Question] = {
+    "member": cf.Bit(),
+    "drink": cf.Choice(list("abcd")),
+    "age": cf.Number(0, 60),
+}
+TIGHT: dict[str, tuple[Question | cf.Survey, dict[str, Any]]] = {
+    # 6 messages were said to be enough, for protocols that are not chosen where 6 are allowed.
+    "survey": (cf.Survey(MIXED), {"users": 200, "max_messages": 2}),
+    "influence": (cf.Bit(), {"users": 1000, "influence": 0.5}),
+    "choice": (cf.Choice(range(3000)), {"users": 100, "max_messages": 4}),
+    # A smaller delta was left out of account.
+    "error": (
+        cf.Number(0, 1),
+        {"users": 100, "error": cf.Error(0.002), "delta": 1e-12, "max_messages": 1},
+    ),
+}
+
+
+def ways_out(question: Question | cf.Survey, wishes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is said to work where nothing meets all wishes."""
+    with pytest.raises(NoPlanFound) as refused:
+        cf.plan(question, **wishes)
+    ways: Any = refused.value.details["would_work"]
+    found = [
+        {"target": cf.Target(way["epsilon"], wishes["target"].delta)} if "epsilon" in way else way
+        for way in ways
+    ]
+    assert len(found) == (
+        refused.value.hint.count(";") + 1 if "any one" in refused.value.hint else 0
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", all_but(TIGHT, "survey", "influence"))
+def test_every_way_out_is_a_plan_that_is_found(name: str) -> None:
+    question, wishes = TIGHT[name]
+    if "error" not in wishes:
+        wishes = {"target": TARGET} | wishes
+    ways = ways_out(question, wishes)
+    assert ways or name == "error"
+    for way in ways:
+        assert cf.plan(question, **wishes | way).own
+
+
+@pytest.mark.long
+def test_fifty_questions_have_true_ways_out() -> None:
+    survey = cf.Survey({f"q{place}": list(MIXED.values())[place % 3] for place in range(50)})
+    wishes: dict[str, Any] = {"users": 100_000, "target": cf.Target(1.0, 1e-8)}
+    ways = ways_out(survey, wishes)
+    assert ways
+    for way in ways:
+        assert cf.plan(survey, **wishes | way).own

@@ -41,7 +41,7 @@ def audit(
     from chaffinch.simulate.audits import audit as attacked
 
     found = paths.open_plan(plan, output)
-    with output.thinking("attacking") as tell:
+    with output.thinking("attacking", logged=True) as tell:
         tell(f"{trials:,} collections of each of two worlds")
         result = attacked(
             found,

@@ -15,10 +15,12 @@ import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
-from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, Plainly
+from chaffinch.errors import InvalidInput, NoParameterFound, Plainly
 
 if TYPE_CHECKING:
+    from chaffinch.planning.plan import Part
     from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+    from chaffinch.questions import Question
 
 _Randomizer = Literal[
     "response",
@@ -337,21 +339,30 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
         ("choice", cf.Choice(range(values), missing="refuse")),
     ):
         ratio = error = None
-        with suppress(NoPlanFound):
-            found = cf.plan(
-                question,
-                users=users,
-                target=target,
-                local_epsilon=math.inf,
-                influence=math.inf,
-                anyway=True,
-            )
-            part = found.parts[0]
+        part = _signed_part(question, users, target)
+        if part is not None:
             mechanism = part.protocol.mechanism(part.question, users)
             if isinstance(mechanism, cf.privacy.SignedDecoys):
                 ratio, error = float(mechanism.plus_ratio), part.standard_error(users)
         told = None if ratio is None else 1.0
         yield _Line(f"signed decoys, {name}", "chaffinch", "exact", "ratio", ratio, error, told)
+
+
+def _signed_part(question: Question, users: int, target: Any) -> Part | None:
+    """Return signed decoys for a question, where they keep the promise."""
+    from chaffinch.planning.candidates import Task, for_target, most_exact
+    from chaffinch.planning.expansion import expanded
+    from chaffinch.planning.planner import MOST_MESSAGES
+
+    asked = expanded([("answer", question)])
+    wish = {"answer": "signed decoys"}
+    task = Task(asked, users, users, 1, MOST_MESSAGES, local_epsilon=math.inf, protocols=wish)
+    found = []
+    for variant in task.variants(asked[0], MOST_MESSAGES):
+        with suppress(InvalidInput):
+            found.append(for_target(variant.name, [variant], (target.epsilon, target.delta), task))
+    within = [one for one in found if one is not None and not one.ruled_out]
+    return most_exact(within, task)[0].parts[0] if within else None
 
 
 def _local(users: int, target: Any) -> Iterator[_Line]:
@@ -363,7 +374,6 @@ def _local(users: int, target: Any) -> Iterator[_Line]:
 def _beside_centre(lines: list[_Line], users: int, values: int, target: Any) -> list[_Line]:
     """Return the lines with how many people a centre would need, and what it would add."""
     from chaffinch.planning.baselines import central_noises, people_with_centre
-    from chaffinch.questions import Question
 
     questions: dict[str, Question] = {
         "bit": cf.Bit(),

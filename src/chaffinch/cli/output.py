@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chaffinch.wire.batches import BatchFacts
 
 _WIDE = 80
+_SPINNER = 3
 _PIECE = re.compile(r"\s*(?:`[^`]*`|\S)+")
 """What stays on one line: a word, such as a path or a flag, or a command in backticks."""
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
@@ -125,25 +126,37 @@ class Output:
         return sys.stderr.isatty() and not self.quiet
 
     @contextmanager
-    def thinking(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show that work goes on; yield a function that says at what."""
+    def thinking(self, words: str, *, logged: bool = False) -> Iterator[Callable[[str], None]]:
+        """Show on one line of a terminal that work goes on; yield a function that says at what.
+
+        In a log nothing is said of work that takes seconds; steps that take minutes are ``logged``.
+        """
         if not self._shows_progress:
-            yield self._once(f"{words}: ")
+            once = self._once(f"{words}: ")
+            yield once if logged else lambda _step: None
             return
         from rich.console import Console
         from rich.text import Text
 
         from chaffinch.progress import show_progress
 
-        with Console(stderr=True).status(Text(f"{words} …")) as status:
+        console = Console(stderr=True)
+
+        def line(text: str) -> Text:
+            found = Text(f"{printable(text)} …")
+            # Beside the spinner, on one line: the protocols of a survey may have many names.
+            found.truncate(max(console.width - _SPINNER, 1), overflow="ellipsis")
+            return found
+
+        with console.status(line(words)) as status:
             doing = words
 
             def tell(step: str) -> None:
                 nonlocal doing
                 doing = f"{words}: {step}"
-                status.update(Text(f"{doing} …"))
+                status.update(line(doing))
 
-            with show_progress(lambda done: status.update(Text(f"{doing} ({done}) …"))):
+            with show_progress(lambda done: status.update(line(f"{doing} ({done})"))):
                 yield tell
 
     @contextmanager

@@ -82,6 +82,7 @@ def plan(  # noqa: PLR0913 - one for each option
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     asked: _Asked = _Asked(),  # noqa: B008 - frozen
+    protocol: str | None = None,
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
     certificate: Path | None = None,
@@ -103,6 +104,8 @@ def plan(  # noqa: PLR0913 - one for each option
         A survey file; `--example` prints one.
     out
         Where the plan goes, such as browsers.plan.json; - for a pipe, which gets only that.
+    protocol
+        Take this protocol of the table, by its name; of a survey for all questions.
     explain
         Say in sentences what is promised, what is sent and why this protocol.
     check
@@ -117,7 +120,8 @@ def plan(  # noqa: PLR0913 - one for each option
     example_parties
         Print such a file of parties.
     anyway
-        Also make a plan that is of no use: it protects nobody, or its error is the whole crowd.
+        Also make a plan that is of no use: it protects nobody, or its error is the whole crowd;
+        or take a protocol that does not meet a wish.
     """
     given = [survey is not None, asked != _Asked(), check is not None, example, example_parties]
     if sum(given) != 1:
@@ -130,13 +134,15 @@ def plan(  # noqa: PLR0913 - one for each option
     if example or example_parties:
         _show_example(output, parties=example_parties)
         return
+    if protocol is not None and check is not None:
+        raise InvalidInput("option --protocol", "given where something is planned", protocol)
     inputs = [survey or "-", check or "-", parties or "-"]
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, inputs, replaceable=Kind.PLAN)
     if certificate is not None:
         paths.require_writable(certificate, [*inputs, out or "-"])
     named = _read_parties(parties)
-    found = _found(survey, asked, check, output, anyway=anyway)
+    found = _found(survey, asked, check, output, protocol=protocol, anyway=anyway)
     found = found if named is None else found.run_by(named)
     if out is not None:
         paths.write_plan(found, out, output)
@@ -151,7 +157,13 @@ def plan(  # noqa: PLR0913 - one for each option
 
 
 def _found(
-    survey: Path | None, asked: _Asked, check: Path | None, output: Output, *, anyway: bool
+    survey: Path | None,
+    asked: _Asked,
+    check: Path | None,
+    output: Output,
+    *,
+    protocol: str | None,
+    anyway: bool,
 ) -> Plan:
     """Return the plan that was asked for, or the one that is to be checked, when it holds."""
     if check is not None:
@@ -160,7 +172,7 @@ def _found(
         return found
     wanted = paths.open_survey(survey) if survey is not None else _single(asked)
     with output.thinking("planning") as tell:
-        return wanted.plan(tell, anyway=anyway)
+        return wanted.plan(tell, protocol=protocol, anyway=anyway)
 
 
 def _read_parties(path: Path | None) -> Parties | None:
@@ -312,7 +324,9 @@ def _show_parties(found: Plan, output: Output) -> None:
 
 
 def _chosen(plan: Plan) -> Candidate:
-    """Return the plan's own protocols as the planner weighed them."""
+    """Return the plan's own protocols as the planner weighed them, or would."""
+    if plan.own is not None:
+        return plan.own
     from chaffinch.planning.candidates import Task, candidate
     from chaffinch.planning.expansion import expanded
 
@@ -371,6 +385,7 @@ def _alternatives(plan: Plan) -> list[dict[str, Any]]:
             "shuffler_operations": one.shuffler_operations,
             "analyzer_operations": one.analyzer_operations,
             "local_epsilon": one.local_epsilon,
+            "beside": one.beside,
         }
         for one in (own, *sorted(plan.alternatives, key=lambda one: one.error))
     ]
@@ -378,6 +393,8 @@ def _alternatives(plan: Plan) -> list[dict[str, Any]]:
 
 def _show_alternatives(plan: Plan, output: Output) -> None:
     """Print the protocols as a table."""
+    from chaffinch.protocols import row_name
+
     rows = _alternatives(plan)
     mixed = len({row["epsilon"] for row in rows}) > 1
     kept = [place for place, one in enumerate(_COLUMNS) if mixed or one[0] != "epsilon"]
@@ -386,7 +403,7 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     shown = [
         [
             "→" if row["chosen"] else "",
-            row["protocol"].replace("number in ", "").replace(" seen", ""),
+            row_name(row["protocol"]),
             *(_COLUMNS[place][1](row) for place in kept),
         ]
         for row in rows
@@ -402,4 +419,8 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
             if any(not row["within_limits"] for row in rows)
             else ""
         )
+        + " `--protocol` with its name takes another one."
     )
+    for row in rows:
+        if row["beside"]:
+            output.words(f"Without any crowd, {row['beside']}.")

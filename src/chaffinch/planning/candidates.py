@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
+from chaffinch.planning.choosing import LOCAL
 from chaffinch.planning.expansion import Asked
 from chaffinch.planning.explanation import MOST_LOCAL, useless_error, useless_promise
+from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.planning.honest_share import HonestShare
 from chaffinch.planning.plan import Part, shortfall_of, total_of
+from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
-from chaffinch.protocols import Variant, local_variant, protocol_variants
+from chaffinch.privacy.shortened_reports import Shortened
+from chaffinch.protocols import (
+    Protocol,
+    Variant,
+    local_variant,
+    named_variants,
+    protocol_variants,
+)
 from chaffinch.protocols.base import Setting
 from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
-from chaffinch.rounding import rounded_up
 
 if TYPE_CHECKING:
     from chaffinch.planning.planner import Error
@@ -43,6 +52,8 @@ _MOST_TRIES = 12
 _FARTHEST = 1 / 64
 """A promise that is not kept at such a part of the Gaussian guess is not kept at all: below it
 what is left of delta goes to what does not fit into a report, which grows with the noise."""
+_FAR_OFF = 1.2
+"""Losses may spread so many times as far as those of the Gaussian guess before it is corrected."""
 _PATIENCE = 2
 """So many steps to more noise in a row that left more of delta: the noise does not fit."""
 
@@ -67,14 +78,18 @@ class Task:
     """Without a wish: a report that leaves no more than this is worth some error."""
     honest: HonestShare | None = None
     """How likely each of the others is to be honest; None where all of them are."""
+    protocols: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a question the protocol that was asked for, where one was."""
 
-    def variants(
-        self, question: Question, most_messages: int, *, clear: bool = True
-    ) -> list[Variant]:
+    def variants(self, asked: Asked, most_messages: int, *, clear: bool = True) -> list[Variant]:
         """Return the ways to protect a question that are weighed, without ``clear`` ones if so."""
+        if asked.name in self.protocols:
+            return named_variants(asked.question, most_messages, self.protocols[asked.name])
+        # Whether somebody answered is protected no less than what they answered.
+        clear = clear and (asked.answers_to is None or self.local_epsilon == math.inf)
         clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
         wished = self.local_epsilon == math.inf
-        return protocol_variants(question, most_messages, clear=clear, wished=wished)
+        return protocol_variants(asked.question, most_messages, clear=clear, wished=wished)
 
     def ruled_out(self, one: Candidate) -> list[str]:
         """Return which wishes a candidate does not meet, in words."""
@@ -134,6 +149,8 @@ class Candidate:
     """The most that one dishonest report can move a count, in people."""
     ruled_out: tuple[str, ...] = ()
     """The wishes that it does not meet, in words."""
+    beside: str = ""
+    """What somebody else does better who has no protocol here, in words."""
 
     @property
     def report_bytes(self) -> int:
@@ -182,12 +199,16 @@ def tuned_parts(
         # What is lost of one report counts e^epsilon times after the steps that follow.
         share /= task.contributions * math.exp(min(epsilon, 700.0))
     cutting = share * float(_SHARE_FOR_CUTTING)
-    parts = []
+    reports = crowd * task.contributions if crowd > 1 else 1
+    parts: list[Part] = []
+    # Questions that are alike are tuned once: fifty of them cost what one costs.
+    made: dict[tuple[str, Question], Protocol] = {}
     for variant, asked in zip(chosen, task.questions, strict=True):
-        reports = crowd * task.contributions if crowd > 1 else 1
-        setting = Setting(asked.question, reports, epsilon, cutting, share)
-        protocol = variant.make(setting, strength)
-        parts.append(Part(asked.name, asked.question, protocol, asked.answers_to))
+        alike = variant.name, asked.question
+        if alike not in made:
+            setting = Setting(asked.question, reports, epsilon, cutting, share)
+            made[alike] = variant.make(setting, strength)
+        parts.append(Part(asked.name, asked.question, made[alike], asked.answers_to))
     return tuple(parts)
 
 
@@ -206,11 +227,20 @@ def for_target(
         return task.total(parts_at(mu))
 
     def excess(mu: float) -> float:
-        reached = total_at(mu).delta_bound(epsilon)
+        reached = total_at(mu).cutting(epsilon)
+        # What is too much already needs no search: that takes long where questions compose.
+        if reached <= delta:
+            reached = total_at(mu).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
     total = gaussian_mu(epsilon, delta)
     guess = total / task.growth
+    first = total_at(guess)
+    cut = first.cutting(epsilon)
+    first = first.inner if isinstance(first, Shortened) else first
+    if isinstance(first, Composition) and cut <= delta:
+        # Not all protocols are Gaussian: of many questions together only the spread counts.
+        guess *= min(_FAR_OFF * total / first.spread, 1.0)
     mu = find_largest(
         excess,
         guess,
@@ -239,26 +269,18 @@ def for_target(
 def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
     """Return what the same epsilon costs without any crowd: plain randomized response.
 
-    A choice among many people is compared with k-ary response or hashing, no protocols here.
+    Beside a choice it says what k-ary response or hashing would cost, no protocols here.
     """
     chosen = [local_variant(asked.question) for asked in task.questions]
     each = promise[0] / (task.exposures * task.contributions)
     parts = tuned_parts(chosen, each, promise, 1, task)
-    found = candidate("local", parts, 1, promise, task)
+    found = candidate(LOCAL, parts, 1, promise, task)
     if task.users == 1 or len(parts) > 1 or parts[0].question.shape != "choice":
         return found
     best = local_choice(len(parts[0].labels), each)
-    return replace(
-        found,
-        name=f"local, {best.name}",
-        parts=(),
-        standard_errors=(math.sqrt(best.variance * task.reports),),
-        slots=1,
-        messages=1.0,
-        analyzer_operations=1,
-        influence=best.influence,
-        ruled_out=(),
-    )
+    error = math.sqrt(best.variance * task.reports)
+    words = f"{best.name}, no protocol here, would have a standard error of {error:,.4g}"
+    return replace(found, beside=words)
 
 
 def for_error(
@@ -326,24 +348,6 @@ def _least_within(times: Callable[[float], float], guess: float, least: float) -
     return kept
 
 
-def smallest_epsilon(mechanism: Mechanism, delta: float, guess: float) -> float:
-    """Return an epsilon of four digits that holds with ``delta``; infinite if none is found."""
-    if guess >= mechanism.local_epsilon:
-        return rounded_up(mechanism.local_epsilon)
-
-    def excess(inverse: float) -> float:
-        reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
-        return math.log(reached / delta) if reached > 0 else -800.0
-
-    slope = gaussian_slope(guess, gaussian_mu(guess, delta))
-    inverse = find_largest(
-        excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope
-    )
-    if inverse is None:
-        return rounded_up(mechanism.local_epsilon)
-    return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
-
-
 def most_exact(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate, str]:
     """Return the choice where a promise led, and the rule: by the smallest error."""
     return _choose(candidates, task, lambda one: one.error, "error")
@@ -390,30 +394,46 @@ def _choose(
 def choose_variants(
     task: Task, promise: tuple[float, float], *, clear: bool = True
 ) -> list[Variant]:
-    """Return a variant for each question of a survey, weighed at the Gaussian guess."""
-    mu = gaussian_mu(*promise) / task.growth
-    share = max(1, task.max_messages // len(task.questions))
+    """Return a variant for each question of a survey, weighed at the Gaussian guess.
+
+    None at all where some question has no variant that can be tuned to it.
+    """
+    picked: dict[tuple[Question, bool, str | None], Variant | None] = {}
     chosen = []
     for asked in task.questions:
-        alone = replace(
-            task,
-            questions=(asked,),
-            rounds=1,
-            max_messages=share,
-            most_local=task.most_local / task.exposures,
-        )
-        weighed = {}
-        # Whether somebody answered is protected no less than what they answered.
-        bare = clear and (asked.answers_to is None or task.local_epsilon == math.inf)
-        for variant in task.variants(asked.question, share, clear=bare):
-            try:
-                parts = tuned_parts([variant], mu, promise, task.users, alone)
-            except InvalidInput:
-                # Parameters beyond what its protocol can have.
-                continue
-            one = candidate(variant.name, parts, task.users, promise, alone)
-            weighed[variant.name] = (one, variant)
-        within = [one for one, _ in weighed.values() if not one.ruled_out]
-        picked, _ = most_exact(within or [one for one, _ in weighed.values()], alone)
-        chosen.append(weighed[picked.name][1])
+        # Questions that are alike are weighed once.
+        alike = asked.question, asked.answers_to is None, task.protocols.get(asked.name)
+        if alike not in picked:
+            picked[alike] = _choose_variant(asked, task, promise, clear=clear)
+        variant = picked[alike]
+        if variant is None:
+            return []
+        chosen.append(variant)
     return chosen
+
+
+def _choose_variant(
+    asked: Asked, task: Task, promise: tuple[float, float], *, clear: bool
+) -> Variant | None:
+    """Return the variant for one question of a survey, within its part of the messages."""
+    mu = gaussian_mu(*promise) / task.growth
+    alone = replace(
+        task,
+        questions=(asked,),
+        rounds=1,
+        max_messages=max(1, task.max_messages // len(task.questions)),
+        most_local=task.most_local / task.exposures,
+    )
+    weighed = {}
+    for variant in task.variants(asked, alone.max_messages, clear=clear):
+        try:
+            parts = tuned_parts([variant], mu, promise, task.users, alone)
+        except InvalidInput:
+            # Parameters beyond what its protocol can have.
+            continue
+        weighed[variant.name] = candidate(variant.name, parts, task.users, promise, alone), variant
+    if not weighed:
+        return None
+    within = [one for one, _ in weighed.values() if not one.ruled_out]
+    best, _ = most_exact(within or [one for one, _ in weighed.values()], alone)
+    return weighed[best.name][1]

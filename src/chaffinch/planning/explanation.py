@@ -276,7 +276,7 @@ def _influence(plan: Plan, part: Part) -> str:
 
 def _choice(plan: Plan) -> str:
     if not plan.alternatives:
-        return ""
+        return plan.choice
     own = max(part.standard_error(plan.reports) for part in plan.parts)
     ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
     lines = [_compared(one, own, plan.epsilon) for one in ordered]
@@ -321,4 +321,6 @@ def _compared(one: Candidate, own: float, epsilon: float) -> str:
     elif one.crowd > 1:
         reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
     reasons.append(f"one report moves a count by {rounded_up(one.influence):g}")
+    if one.beside:
+        reasons.append(one.beside)
     return f"- {one.name}: " + ", ".join(reasons)

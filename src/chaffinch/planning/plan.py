@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import Certificate, certify
+from chaffinch.planning.choosing import (
+    asked_for,
+    refuse_broken_wishes,
+    refuse_useless,
+    row_named,
+)
 from chaffinch.planning.costs.collection import cost_of
 from chaffinch.planning.documents import (
     PlanModel,
@@ -24,6 +30,7 @@ from chaffinch.planning.documents import (
 )
 from chaffinch.planning.expansion import counts_gaps, expanded
 from chaffinch.planning.explanation import explain, useless_error, useless_promise
+from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.planning.honest_share import HonestShare
 from chaffinch.planning.parties import Parties
 from chaffinch.privacy.covers import proven_delta
@@ -150,6 +157,8 @@ class Plan:
     """Who runs it; without them it can be run by one party, and with files."""
     honest: HonestShare | None = None
     """How likely each of the others is to be honest; None where nobody said that some may lie."""
+    own: Candidate | None = field(default=None, compare=False, repr=False)
+    """This plan as the planner weighed it, with its name; not part of the document."""
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
     choice: str = field(default="", compare=False, repr=False)
@@ -201,6 +210,48 @@ class Plan:
                     "honest shares", "falling, with rising epsilons", f"{share}: {epsilon:g}"
                 )
             before, least = share, epsilon
+
+    # -------------------------------------------------------------------- other protocols
+
+    def choose(self, name: str, *, anyway: bool = False) -> Plan:
+        """Return the plan of another protocol that was weighed, by its name in the table.
+
+        It keeps the promise like this one, and is saved, verified and run like it. One that does
+        not meet a wish, or is of no use, is refused unless it is wanted ``anyway``. A plan from
+        a file was weighed against nothing: give ``chaffinch.plan`` the name as ``protocol``.
+
+        >>> import chaffinch as cf
+        >>> made = cf.plan(cf.Bit(), users=10_000, target=cf.Target(1.0, 1e-6))
+        >>> made.choose("flips, 2 copies").part().protocol.name
+        'flips, 2 copies'
+        """
+        if self.own is None:
+            rule, hint = "one that chaffinch.plan has just found", "plan again, with protocol="
+            raise InvalidInput("plan", rule, "one without alternatives", hint=hint)
+        rows = (self.own, *self.alternatives)
+        chosen = row_named(rows, name)
+        if chosen is self.own:
+            return self
+        refuse_broken_wishes(chosen, anyway=anyway)
+        # Of the crowd that the chosen one counts on, which need not be that of this plan.
+        short = shortfall_of(self.honest, chosen.crowd, self.reports, self.contributions)
+
+        def among(crowd: int) -> privacy.Mechanism:
+            return total_of(chosen.parts, crowd, self.rounds, self.contributions, short)
+
+        made = replace(
+            self,
+            parts=chosen.parts,
+            crowd=chosen.crowd,
+            epsilon=chosen.epsilon,
+            delta=chosen.delta,
+            shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
+            own=chosen,
+            alternatives=tuple(one for one in rows if one is not chosen),
+            choice=asked_for(chosen),
+        )
+        refuse_useless(made.warnings, anyway=anyway)
+        return made if self.parties is None else made.run_by(self.parties)
 
     # -------------------------------------------------------------------- what is sent
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -63,6 +63,7 @@ delta = 1e-8
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
                         # nothing need be left
 # influence = 2         # the most that one dishonest report may move a count, in people
+# protocol = "flips"    # take this one of the table of protocols; also in a question, for that one
 # anyway = true         # also plan what is of no use: no protection, or an error like the crowd
 
 # [table]                  # how it is written, where that is not certain from its first lines
@@ -117,6 +118,7 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 class _Bit(BitModel):
     column: str | None = None
     by: str | None = None
+    protocol: str | None = None
 
 
 class _Choice(ChoiceModel):
@@ -125,15 +127,18 @@ class _Choice(ChoiceModel):
     dates: Literal["month", "weekday", "quarter", "hour"] | None = None
     column: str | None = None
     by: str | None = None
+    protocol: str | None = None
 
 
 class _Number(NumberModel):
     column: str | None = None
     by: str | None = None
+    protocol: str | None = None
 
 
 class _Flags(FlagsModel):
     column: str | None = None
+    protocol: str | None = None
 
 
 _Entry = _Bit | _Choice | _Number | _Flags
@@ -164,6 +169,7 @@ class _File(Strict):
     max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
     local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
     influence: Annotated[float, Field(gt=0)] | None = None
+    protocol: Annotated[str, Field(min_length=1)] | None = None
     anyway: bool = False
     table: dict[str, Any] = Field(default_factory=dict)
     cross: list[str] | list[list[str]] = Field(default_factory=list)
@@ -190,6 +196,8 @@ class SurveyFile:
     max_messages: int = MOST_MESSAGES
     local_epsilon: float | None = None
     influence: float | None = None
+    protocol: str | Mapping[str, str] | None = field(default=None, repr=False)
+    """The protocol that is to be taken, for all questions or by the name of each."""
     anyway: bool = False
     """Whether a plan of no use is wanted too."""
     columns: dict[str, str] = field(default_factory=dict)
@@ -211,12 +219,22 @@ class SurveyFile:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of all that a plan follows from."""
-        return hashlib.sha256(
-            repr(replace(self, columns={}, table=Settings())).encode()
-        ).hexdigest()
+        followed = repr(replace(self, columns={}, table=Settings()))
+        # Only where one is given: folders of runs that knew no such field go on.
+        followed += "" if self.protocol is None else repr(self.protocol)
+        return hashlib.sha256(followed.encode()).hexdigest()
 
-    def plan(self, progress: Callable[[str], None] | None = None, *, anyway: bool = False) -> Plan:
-        """Return the plan that fits best; with ``anyway`` also one of no use."""
+    def plan(
+        self,
+        progress: Callable[[str], None] | None = None,
+        *,
+        protocol: str | None = None,
+        anyway: bool = False,
+    ) -> Plan:
+        """Return the plan that fits best; with ``anyway`` also one of no use.
+
+        A ``protocol`` that is given here replaces those of the file.
+        """
         return plan(
             self.survey,
             users=self.users,
@@ -229,6 +247,7 @@ class SurveyFile:
             max_messages=self.max_messages,
             local_epsilon=self.local_epsilon,
             influence=self.influence,
+            protocol=protocol or self.protocol,
             anyway=anyway or self.anyway,
             progress=progress,
         )
@@ -371,8 +390,9 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
     elif head.error is not None:
         confidence = share_of(head.confidence or 0.95)
         error = Error(share_of(head.error), confidence, head.together)
+    survey = Survey(questions, head.title, head.cross, by, head.by_public)
     return SurveyFile(
-        survey=Survey(questions, head.title, head.cross, by, head.by_public),
+        survey=survey,
         users=head.users,
         target=target,
         error=error,
@@ -385,10 +405,22 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
         max_messages=head.max_messages,
         local_epsilon=math.inf if head.local_epsilon == "none" else head.local_epsilon,
         influence=head.influence,
+        protocol=_protocol(head.protocol, survey, entries),
         anyway=head.anyway,
         columns={name: one.column for name, one in entries.items() if one.column is not None},
         table=Settings(**head.table),
     )
+
+
+def _protocol(
+    for_all: str | None, survey: Survey, entries: dict[str, _Entry]
+) -> str | dict[str, str] | None:
+    """Return the protocol of the file, or that of each question where some have their own."""
+    own = {name: one.protocol for name, one in entries.items() if one.protocol is not None}
+    if not own:
+        return for_all
+    rest = {} if for_all is None else dict.fromkeys(survey.planned, for_all)
+    return rest | own
 
 
 _SAYINGS = {

@@ -326,6 +326,17 @@ class Composition(Mechanism):
         """Return upper ends of delta at many epsilons, quickly."""
         return np.array([self.delta_bound(float(epsilon)) for epsilon in epsilons])
 
+    def cutting(self, epsilon: float) -> float:
+        """Return what cutting costs of delta, in all rounds together."""
+        return 0.0 if epsilon >= self.local_epsilon else cutting_cost(self._distance, epsilon)
+
+    @property
+    def spread(self) -> float:
+        """Return about the root of the second moment of all losses: a guess that proves nothing."""
+        counts = [count for _, count in self._rounds]
+        moments = zip(self._quick_kinks, counts, strict=True)
+        return math.sqrt(math.fsum(count * kinks.variance for kinks, count in moments))
+
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta from profiles that were searched only shortly."""
         epsilon = checks.epsilon(epsilon)
@@ -388,10 +399,13 @@ class Composition(Mechanism):
         step = _grid_step(kinks, counts, wanted=self.resolution)
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
+    def _quick_kinks(self) -> list[Kinks]:
+        return [Kinks.of_profile(*profile) for profile in self._quick_profiles]
+
     @cached_property
     def _quick(self) -> Rounds:
         counts = [count for _, count in self._rounds]
-        kinks = [Kinks.of_profile(*profile) for profile in self._quick_profiles]
+        kinks = self._quick_kinks
         step = _grid_step(kinks, counts, wanted=self.resolution)
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 

@@ -60,6 +60,10 @@ class Mechanism(ABC):
         """
         return self.delta(epsilon).upper
 
+    def cutting(self, epsilon: float) -> float:  # noqa: ARG002 - only of use where something is cut
+        """Return the part of ``delta_bound`` that needs no search: what cutting costs."""
+        return 0.0
+
     @property
     def opened(self) -> Mechanism:
         """Return the mechanism as it should stand in a composition: in parts, if it has any."""

@@ -95,6 +95,10 @@ class Shortened(Mechanism):
         upper = min(up(whole.upper + self._cost(epsilon)), 1.0)
         return Bracket(down(whole.lower - cut), upper)
 
+    def cutting(self, epsilon: float) -> float:
+        """Return what cutting, and too few honest people, cost of delta."""
+        return 0.0 if epsilon >= self.local_epsilon else self._cost(epsilon)
+
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta, quickly."""
         if epsilon >= self.local_epsilon:

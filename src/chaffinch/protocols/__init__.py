@@ -14,7 +14,7 @@ planner, plan files, encoders, simulations and explanations all ask this list.
 
 from __future__ import annotations
 
-from chaffinch.protocols.base import Protocol, Variant
+from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
 from chaffinch.protocols.decoys import Decoys
 from chaffinch.protocols.encoded import Encoded
 from chaffinch.protocols.flipped_decoys import FlippedDecoys
@@ -32,7 +32,10 @@ __all__ = [
     "Signed",
     "Variant",
     "local_variant",
+    "named_variants",
     "protocol_variants",
+    "row_name",
+    "variant_names",
 ]
 
 PROTOCOLS: tuple[type[Protocol], ...] = (
@@ -60,6 +63,43 @@ def protocol_variants(
         and (wished or not protocol.only_by_wish(question))
         for variant in protocol.variants(question, most_messages)
     ]
+
+
+def named_variants(question: Question, most_messages: int, name: str) -> list[Variant]:
+    """Return the ways that somebody asks for: the one of this name, or those of this protocol.
+
+    "flips, 4 copies" is one way, "signed decoys" and "encoded" (what plan files call it) are all
+    of a protocol. Ways that take more messages count where no other has the name.
+    """
+    for most in (most_messages, MOST_SLOTS):
+        offered = [
+            (protocol.kind, variant)
+            for protocol in PROTOCOLS
+            if question.shape in protocol.shapes
+            for variant in protocol.variants(question, most)
+        ]
+        exact = [one for _, one in offered if name in {one.name, row_name(one.name)}]
+        found = exact or [
+            one for kind, one in offered if name in {kind, one.name.partition(",")[0]}
+        ]
+        if found:
+            return found
+    return []
+
+
+def variant_names(question: Question) -> list[str]:
+    """Return the names of all ways to protect a question, however many messages they take."""
+    every = protocol_variants(question, MOST_SLOTS, clear=True, wished=True)
+    return [variant.name for variant in every]
+
+
+def row_name(name: str) -> str:
+    """Return the name of a way, or of one for each question, as tables print it.
+
+    >>> row_name("number in 8 bits, total seen")
+    '8 bits, total'
+    """
+    return name.replace("number in ", "").replace(" seen", "")
 
 
 def local_variant(question: Question) -> Variant:

@@ -150,11 +150,17 @@ def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -
     return best[2]
 
 
+@lru_cache(maxsize=256)
 def _flood(goal: SignedGoal, longest: int) -> NDArray[np.float64]:
-    """Return the rates of the smallest flood of this shape that reaches delta, about."""
+    """Return the rates of the smallest flood of this shape that reaches delta, about.
+
+    It is the same for every question, whatever number of values that has.
+    """
     shape = _burst_shape(goal.log_growth, longest)
     total = _total_rate(lambda total: _rough_delta(goal, total * shape), goal.delta)
-    return np.asarray(shape * max(total, _least_flood(goal)))
+    found = np.asarray(shape * max(total, _least_flood(goal)))
+    found.setflags(write=False)
+    return found
 
 
 def _burst_shape(log_growth: float, longest: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.planning.candidates import smallest_epsilon
+from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.rounding import promise_text

@@ -105,6 +105,10 @@ class EncodedNumbers(Mechanism):
         """Return the bracket of the smallest mu with mu-GDP."""
         return self.inner.gaussian_mu()
 
+    def profile_end(self) -> float:
+        """Return about where the inner profile ends."""
+        return self.inner.profile_end()
+
     def quick_nodes(self) -> Floats:
         """Return the epsilons that describe the inner profile."""
         return self.inner.quick_nodes()
