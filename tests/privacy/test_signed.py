@@ -278,7 +278,7 @@ def test_few_ratios_bound_the_hockey_stick_closely(
         max(Fraction(one) - Fraction(ratio) * Fraction(two), Fraction(0)) for one, two in masses
     )
     asked = np.array([Wide(ratio)])
-    few = PositiveParts.of(*on_few_ratios(*laws, Doubt(Wide(0))))
+    few = PositiveParts.of(*on_few_ratios(laws[0], laws[1], Doubt(Wide(0))))
     bound = float(few.ends(asked, asked)[1][0])
     assert exact <= Fraction(bound)
     # Between neighbours a hockey-stick moves by at most their distance times the second law.
@@ -306,14 +306,14 @@ def test_signs_beyond_the_followed_ones_are_rare() -> None:
             question="bit", plus_ratio=plus, minus_ratio=minus, flood=["1"], share=share
         )
         most = accountant._most_signs(mechanism, Wide(1e-9))  # noqa: SLF001
-        laws = [
+        one, two = (
             negative_binomial_masses(Fraction(ratio), Fraction(share), 1500)[0]
             for ratio in (plus, minus)
-        ]
-        beyond = float(np.convolve(*laws)[most + 1 :].sum())
-        assert beyond <= 1e-9
+        )
+        both = np.convolve(one, two)
+        assert float(both[most + 1 :].sum()) <= 1e-9
         if plus == minus and share == 1:
-            assert float(np.convolve(*laws)[most - 120 :].sum()) > 1e-9
+            assert float(both[most - 120 :].sum()) > 1e-9
 
 
 # ---------------------------------------------------------------- extremes
