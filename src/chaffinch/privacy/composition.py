@@ -399,6 +399,7 @@ class Composition(Mechanism):
         step = _grid_step(kinks, counts, wanted=self.resolution)
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
+    @cached_property
     def _quick_kinks(self) -> list[Kinks]:
         return [Kinks.of_profile(*profile) for profile in self._quick_profiles]
 
