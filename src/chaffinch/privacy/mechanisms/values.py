@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +19,13 @@ from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS, FlippedBits
+from chaffinch.privacy.mechanisms.decoys import DecoyedValues
+from chaffinch.privacy.mechanisms.value_crowds import ValueCrowds, clip_box
 from chaffinch.privacy.numerics import crowds
-from chaffinch.privacy.numerics.laws import Law, binomial, sum_of_flips, target_bits
-from chaffinch.privacy.numerics.pairs import SideTests, mixture_delta, pair_delta, side_tests
-from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, log_of_power, up
+from chaffinch.privacy.numerics.decoyed_sums import Decoys
+from chaffinch.privacy.numerics.laws import sum_of_flips, target_bits
+from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
+from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, log_of_power
 
 _WIDTH = 1e-3
 _WIDE = 300.0
@@ -98,9 +101,9 @@ class FlippedValues(Mechanism):
 
         Without decoys both ends close to 1e-3, or as far as a few thousand crowds allow; a
         ``relative_width`` that is asked for is reached or GuaranteeNotProven is raised. With
-        decoys the upper end is Σ over the number J of decoys on the two values of P(J) · worst
-        delta with J more records there (joint convexity), and the lower end is the exact
-        mixture for a crowd that is often the worst: the width left is what the bound costs.
+        decoys the upper end is of the two sums and how many decoys are on the two values, and
+        the lower end of the two sums alone for a crowd that is often the worst (see
+        `decoyed_sums`): a width of the bracket that no search closes.
         """
         epsilon = checks.epsilon(epsilon)
         width = _WIDTH
@@ -108,11 +111,11 @@ class FlippedValues(Mechanism):
             width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
+        if self.decoys:
+            return self._decoyed_delta(epsilon)
         if relative_width is None and self._is_wide:
             return self._twice(epsilon)
-        if self.decoys:
-            return self._with_decoys(epsilon, width)
-        search = self._worst(epsilon, self.users - 1, width)
+        search = self._worst(epsilon, width)
         lower, upper = float(search.lower[0]), float(search.upper[0])
         if relative_width is not None and upper > 1e-300 and upper - lower > width * upper:
             raise GuaranteeNotProven("delta", asked=width, lower=lower, upper=upper)
@@ -137,13 +140,13 @@ class FlippedValues(Mechanism):
         growing steps above it at which the whole search proves a delta small enough.
         """
         target = checks.delta(delta)
+        if self.decoys:
+            return self._decoyed_epsilon(target)
         if self._is_wide:
             return self._twice_epsilon(target)
-        if self.decoys:
-            return solve_epsilon(self.delta, target, most=self.local_epsilon, tolerance=1e-3)
         lower = self._crowd_epsilon((self.users - 1, 0), target)
         for _ in range(4):
-            found = self._worst(lower, self.users - 1, _WIDTH).best[0].low
+            found = self._worst(lower, _WIDTH).best[0].low
             higher = self._crowd_epsilon(found, target)
             if higher <= lower:
                 break
@@ -189,8 +192,7 @@ class FlippedValues(Mechanism):
 
     def _twice(self, epsilon: float) -> Bracket:
         upper = self._two_sums.delta(epsilon).upper
-        lower = 0.0 if self.decoys else self._crowd_lower(epsilon)
-        return Bracket(min(lower, upper), upper)
+        return Bracket(min(self._crowd_lower(epsilon), upper), upper)
 
     def _crowd_lower(self, epsilon: float) -> float:
         """Return what crowds that are often the worst have: (almost) all on the value left."""
@@ -203,8 +205,6 @@ class FlippedValues(Mechanism):
 
     def _twice_epsilon(self, target: float) -> Bracket:
         upper = min(self._two_sums.epsilon(target).upper, self.local_epsilon)
-        if self.decoys:
-            return Bracket(0.0, upper)
         return Bracket(min(self._crowd_epsilon((self.users - 1, 0), target), upper), upper)
 
     def _crowd_epsilon(self, crowd: tuple[int, ...], target: float) -> float:
@@ -220,6 +220,8 @@ class FlippedValues(Mechanism):
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
+        if self.decoys:
+            return self._decoyed_profile(epsilons)
         ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
@@ -286,95 +288,69 @@ class FlippedValues(Mechanism):
         low, high = pair_delta(leaving, joining, target_bits(1, flip), epsilon)
         return np.array([low]), np.array([high])
 
-    def _worst(
-        self, epsilon: float, others: int, width: float, most: int = _MOST_CROWDS
-    ) -> crowds.Search:
-        """Search the crowds with at most ``others`` records on the two values."""
-        records = self.users - 1 + self.decoys
-
-        def clip(box: crowds.Box) -> crowds.Box | None:
-            """Cut off what no crowd of so many records can be; None if nothing is left."""
-            spare = [others - box.low[1], others - box.low[0]]
-            # Whoever holds the one value does not hold the other: h₁ + h₂ ≤ others.
-            high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
-            low = box.low
-            if self.values == 2:
-                # There is no third value: who is not on the one is on the other.
-                low = (max(low[0], others - high[1]), max(low[1], others - high[0]))
-            if any(h < least for h, least in zip(high, low, strict=True)):
-                return None
-            return crowds.Box(low, high)
+    def _worst(self, epsilon: float, width: float, most: int = _MOST_CROWDS) -> crowds.Search:
+        """Search all crowds; without decoys."""
+        others = self.users - 1
 
         # A window must miss so little that it does not show beside delta; delta is not known
         # before, so the tail shrinks until one crowd that is often bad says it is small enough.
         tail = Wide(1e-30)
         root = crowds.Box((0, 0), (others, others))
         while True:
-            probe = self._bound(crowds.Box((others, 0), (others, 0)), records, epsilon, tail)
+            probe = self._bound(crowds.Box((others, 0), (others, 0)), others, epsilon, tail)
             if tail < probe[0][0] * width * 1e-3 or tail <= LEAST_TAIL or probe[1][0] < 1e-305:
                 break
             tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2, LEAST_TAIL)
 
         def bound(box: crowds.Box) -> tuple[Floats, Floats]:
-            return self._bound(box, records, epsilon, tail)
+            return self._bound(box, others, epsilon, tail)
+
+        def clip(box: crowds.Box) -> crowds.Box | None:
+            return clip_box(box, others, self.values)
 
         return crowds.find_worst(
             [root], bound, width=width / 2, floor=1e-300, most_evaluations=most, clip=clip
         )
 
-    def _with_decoys(self, epsilon: float, width: float) -> Bracket:
-        if self.users == 1:
-            upper = self._spread_decoys(epsilon)
-        else:
-            # J ~ Bin(decoys, 2/values) fall on the two values. The crowds of a smaller J are
-            # among those of a larger one, so a group of J counts with its largest.
-            law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
-            upper = Wide(law.missing)
-            for count, share in _groups(law):
-                search = self._worst(epsilon, self.users - 1 + count, width)
-                upper += Wide(share) * search.upper[0]
-        lower = max(
-            mixture_delta(
-                first=first,
-                second=second,
-                users=self.users,
-                decoys=self.decoys,
-                values=self.values,
-                flip=self.flip_probability,
-                epsilon=epsilon,
-            )
-            for first, second in self._corners()
-        )
-        ceiling = min(up(upper), 1.0)
-        return Bracket(min(lower, ceiling), ceiling)
+    @cached_property
+    def _among(self) -> ValueCrowds:
+        """Return the crowds among the decoys."""
+        return ValueCrowds(self.users - 1, Decoys(self.decoys, self.values, self.flip_probability))
 
-    def _corners(self) -> set[tuple[int, int]]:
-        """Return crowds that are often the worst: all on one value, or all elsewhere."""
-        others = self.users - 1
-        return {(others, 0), (0, others)} if self.values == 2 else {(others, 0), (0, 0)}
+    @property
+    def _in_clear(self) -> DecoyedValues:
+        """Return the same decoys among values in clear: flipping all of them hides no less."""
+        return DecoyedValues(decoys=self.decoys, values=self.values)
 
-    def _spread_decoys(self, epsilon: float) -> Any:
-        """Return E[delta given how many decoys fell on each value], one real user alone."""
-        share = Fraction(1, self.values)
-        first = binomial(self.decoys, share, Wide(1e-18))
-        # What lies outside a window counts as if delta were 1 there.
-        total: Any = first.missing
-        for one, mass in enumerate(first.mass, start=first.start):
-            # A decoy that is not on the first value is on the second with chance (1/d)/(1 − 1/d).
-            second = binomial(self.decoys - one, share / (1 - share), Wide(1e-18))
-            total += mass * (1 + first.relative) * second.missing
-            for two, weight in enumerate(second.mass, start=second.start):
-                point = crowds.Box((one, two), (one, two))
-                high = self._bound(point, self.decoys, epsilon, Wide(1e-40))[1][0]
-                total += mass * weight * (1 + first.relative + second.relative + 1e-15) * high
-        return total
+    def _decoyed_delta(self, epsilon: float) -> Bracket:
+        lower, upper = self._decoyed_profile(np.array([epsilon]))
+        return Bracket(float(lower[0]), float(upper[0]))
+
+    def _decoyed_epsilon(self, target: float) -> Bracket:
+        safe = min(self._in_clear.epsilon(target).upper, self.local_epsilon)
+        if self._is_wide:
+            safe = min(safe, self._two_sums.epsilon(target).upper)
+        among = self._among
+        upper = safe if among.is_too_wide else among.upper_epsilon(target, safe=safe)
+        return Bracket(min(among.lower_epsilon(target, top=safe), upper), upper)
+
+    def _decoyed_profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        nodes = np.array([checks.epsilon(float(epsilon)) for epsilon in epsilons])
+        rising, places = np.unique(nodes, return_inverse=True)
+        safe = self._in_clear.profile(rising)[1]
+        if self._is_wide:
+            safe = np.minimum(safe, self._two_sums.profile(rising)[1])
+        lower, upper = self._among.profile(rising)
+        upper = np.minimum(upper, safe)
+        upper[rising >= self.local_epsilon] = 0.0
+        return np.minimum(lower, upper)[places], upper[places]
 
 
 @lru_cache(maxsize=4096)
 def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> float:
     """Return the upper end of delta that a few crowds prove; asked again by every plan."""
     mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
-    search = mechanism._worst(epsilon, users - 1, COARSE, FEW_CROWDS)  # noqa: SLF001
+    search = mechanism._worst(epsilon, COARSE, FEW_CROWDS)  # noqa: SLF001
     return min(float(search.upper[0]), 1.0)
 
 
@@ -387,18 +363,3 @@ def _two_rounds(users: int, flip: Fraction) -> Composition:
 @lru_cache(maxsize=512)
 def _side_tests(ones: int, zeros: int, flip: Fraction, tail: Any) -> SideTests:
     return side_tests(sum_of_flips(ones, zeros, flip, tail, 1.0), target_bits(1, flip))
-
-
-def _groups(law: Law) -> list[tuple[int, float]]:
-    """Return a few (largest J, probability of the group) that cover the window of J."""
-    sums = np.cumsum(law.mass)
-    # Any edges are sound, as a group counts with its largest J; these take few searches.
-    edges = sorted({int(np.searchsorted(sums, level)) for level in (0.5, 0.9, 0.99, 1 - 1e-4)})
-    edges = [*[e for e in edges if e < len(sums) - 1], len(sums) - 1]
-    groups = []
-    before = -1
-    for edge in edges:
-        share = float(law.mass[before + 1 : edge + 1].sum()) * (1 + law.relative + 1e-15)
-        groups.append((law.start + edge, share))
-        before = edge
-    return groups

@@ -8,24 +8,18 @@ tests for the second, the hockey-stick of the pair is a sum over the first outco
 
 with one more test for g < 1, "always": gain 0, level 1. (S0 §5.2; the exact loss is the
 convolution of the two single ones, and this is that convolution, asked at one epsilon.)
-
-Where decoys fall on the two values at random the two sums are no longer independent: a decoy
-is on the first value, on the second, or on neither. But the records are independent, so the
-Fourier transform of the joint law is a product of powers, and the hockey-stick is a sum over
-a grid: ``mixture_delta``, used for lower ends only.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.privacy.numerics.laws import Law, TargetBits, half_width
+from chaffinch.privacy.numerics.laws import Law, TargetBits
 from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
@@ -42,13 +36,6 @@ _BLOCK = 2_000_000
 _NEAR = 3
 _UNLIKELY = np.finfo(Wide).max ** Wide(0.5)
 """A ratio so large that no test gains by the outcome; capped so that products stay finite."""
-
-_ROUNDOFF = 2.0**-53
-_TAIL = 1e-22
-"""What either sum may have outside the grid, on either side."""
-_MOST_CELLS = 4_000_000
-
-_Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,73 +159,3 @@ def _best_of(
     most = tests.high_gain[picked] - np.where(cheap > 0, cheap * low_level, cheap * high_level)
     least = tests.low_gain[picked] - np.where(dear > 0, dear * high_level, dear * low_level)
     return least.max(axis=1), most.max(axis=1)
-
-
-def mixture_delta(
-    *, first: int, second: int, users: int, decoys: int, values: int, flip: Fraction, epsilon: float
-) -> float:
-    """Return a lower end of delta for one crowd among ``decoys`` random decoys.
-
-    ``first`` and ``second`` of the ``users`` − 1 others hold the two values. Returns 0 where
-    the grid would be too large: a valid, if idle, lower end.
-    """
-    wrong, right = float(flip), float(1 - flip)
-    records = users + decoys
-    size = _size(records * wrong * right + 2 * decoys / values)
-    if size * size > _MOST_CELLS:
-        return 0.0
-    # One record's bit at every frequency ω: p + q·e^(−iω) for a zero, q + p·e^(−iω) for a one.
-    step = np.exp(-2j * np.pi * np.fft.fftfreq(size))
-    zero, one = right + wrong * step, wrong + right * step
-    others = users - 1
-    share = 1.0 / values
-    none = (zero[:, None], zero[None, :])
-    # Records on the first value, on the second, on neither, and decoys, anywhere.
-    parts = [
-        (_outer(one, zero), first),
-        (_outer(zero, one), second),
-        (none[0] * none[1], others - first - second),
-        (
-            share * (_outer(one, zero) + _outer(zero, one)) + (1 - 2 * share) * none[0] * none[1],
-            decoys,
-        ),
-    ]
-    log, size_of_log = _log_power(parts)
-    # The target's own record: on the first value, or moved to the second.
-    stay = np.exp(log) * _outer(one, zero)
-    move = np.exp(log) * _outer(zero, one)
-    # The exponent is off by a few roundoffs of its terms; Parseval turns that into the grid's.
-    doubt = np.abs(stay) * np.minimum((8 * _ROUNDOFF) * (8 + size_of_log), 1.0)
-    transform = 16 * _ROUNDOFF * math.log2(size * size) * float(np.sqrt((np.abs(stay) ** 2).mean()))
-    error = size * (float(np.sqrt((doubt**2).mean())) + transform)
-    growth = math.exp(epsilon)
-    here, there = np.fft.ifft2(stay).real, np.fft.ifft2(move).real
-    total = float(np.maximum(here - growth * there, 0.0).sum())
-    # Mass outside the grid wraps around: at most 4·tail of either law.
-    slack = (1 + growth) * (error + 8 * _TAIL + 4 * _ROUNDOFF)
-    return max(0.0, total * (1 - 1e-13 - 64 * _ROUNDOFF * records) - slack)
-
-
-def _size(variance: float) -> int:
-    return 1 << (2 * half_width(variance, _TAIL) + 4).bit_length()
-
-
-def _outer(rows: _Complex, columns: _Complex) -> _Complex:
-    return np.asarray(rows[:, None] * columns[None, :])
-
-
-def _log_power(parts: list[tuple[_Complex, int]]) -> tuple[_Complex, NDArray[np.float64]]:
-    """Return Σ count·log(part) and Σ count·|log(part)|."""
-    total = np.zeros(parts[0][0].shape, dtype=np.complex128)
-    size = np.zeros(parts[0][0].shape)
-    for part, count in parts:
-        if count:
-            with np.errstate(divide="ignore"):
-                log = np.log(part)
-            # A factor 0 gets a finite logarithm that the exponential still sends to nothing.
-            log = np.where(np.isfinite(log), log, -1e6)
-            total += count * log
-            # A part is off by a few roundoffs of 1, whatever its logarithm is.
-            size += count * (np.abs(log) + 4.0 / np.maximum(np.abs(part), 1e-300))
-    # Where the product is below e^−700 it is nothing, and its phase does not matter.
-    return np.where(total.real < -700, -700 + 0j, total), size
