@@ -47,6 +47,46 @@ def test_the_table_rounds_outwards(cli: Callable[..., Done]) -> None:
     assert low <= bracket.lower <= bracket.upper <= high
 
 
+def test_vectors_tell_what_each_end_is(cli: Callable[..., Done]) -> None:
+    vectors = ("privacy", "vectors", "--users", 1000, "--bits", 8, "--flip", "0.3")
+    own = privacy.FlippedVectors(users=1000, bits=8, flip_probability="0.3")
+    proven, assumed = own.epsilon(1e-6).upper, own.assumed_pair().epsilon(1e-6)
+    document = json.loads(cli(*vectors, "--delta", 1e-6, "--epsilon", 2, "--json").out)
+    first, second = document["numbers"]
+    assert first["upper"] == proven > 2 * first["lower"]
+    assert (first["lower_is"], first["upper_is"]) == ("worst crowd found", "privacy blanket")
+    assert first["assumed_pair"] == {
+        "lower": assumed.lower,
+        "upper": assumed.upper,
+        "method": "worst-pair-assumed",
+    }
+    assert first["assumed_pair"]["lower"] <= first["lower"]
+    pair = own.assumed_pair().delta(2.0)
+    assert (second["assumed_pair"]["lower"], second["assumed_pair"]["upper"]) == (
+        pair.lower,
+        pair.upper,
+    )
+    assert document["unproven"].startswith("Unproven: ")
+    out = cli(*vectors, "--delta", 1e-6).out
+    assert max(map(len, out.splitlines())) <= 80
+    lines = [line for line in out.splitlines() if "1.34" in line or "3.26" in line]
+    # A crowd, a proof and the exact pair: no line has both ends of the wide bracket.
+    assert ["1.34835" in line for line in lines] == [True, False, True]
+    assert "worst crowd found" in lines[0]
+    assert "every crowd, proven" in lines[1]
+    assert "assumed pair" in lines[2]
+    assert "Unproven: " in out
+
+
+def test_short_words_and_single_bits_say_what_proves_them(cli: Callable[..., Done]) -> None:
+    few = ("privacy", "vectors", "--users", 2, "--bits", 3, "--flip", "0.1", "--epsilon", 1)
+    assert json.loads(cli(*few, "--json").out)["numbers"][0]["upper_is"] == "one word alone"
+    single = ("privacy", "vectors", "--users", 200, "--bits", 1, "--flip", "0.1", "--delta", 1e-6)
+    document = json.loads(cli(*single, "--json").out)
+    assert "unproven" not in document
+    assert "assumed_pair" not in document["numbers"][0]
+
+
 def test_rounds_cost_more(cli: Callable[..., Done]) -> None:
     def epsilon(*more: object) -> float:
         document = json.loads(cli(*BITS, "--delta", 1e-6, "--json", *more).out)

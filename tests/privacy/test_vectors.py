@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.mechanisms.records import FlippedVectors
-from chaffinch.privacy.numerics.bit_words import SmallCrowds
+from chaffinch.privacy.numerics.bit_words import BitWords, SmallCrowds
 from chaffinch.privacy.numerics.precision import exp_ends
+from chaffinch.privacy.numerics.sums import FiniteLaw, mean_positive_part
 from tests.oracles import balls, exact, exact_views, judge
 from tests.tiers import chequered, nightly
 
@@ -56,6 +58,84 @@ def test_a_crowd_worse_than_the_assumed_pair_is_found() -> None:
     mechanism = vectors(7, 2, "0.15")
     assert mechanism.assumed_pair().delta(2.0).upper < 0.0792
     assert mechanism.delta(2.0).lower == pytest.approx(0.0849562, abs=1e-7)
+
+
+def one_word_law(
+    words: BitWords, distance: int, joined: int, apart: int, growth: Fraction
+) -> FiniteLaw:
+    """Return the variable of δ = E[(X₁+…+X_N)₊]/N where all others hold one word.
+
+    The target's words differ in ``distance`` bits. The others' word is like the second of them
+    in ``joined`` of these, and unlike both in ``apart`` of the bits that both share.
+    """
+    flip = words.flip
+
+    def chance(wrong: int, size: int) -> Fraction:
+        return flip**wrong * (1 - flip) ** (size - wrong)
+
+    values, chances = [], []
+    for a in range(distance - joined + 1):
+        for b in range(joined + 1):
+            told = chance(a + b, distance) - growth * chance(distance - a - b, distance)
+            others = chance(a + joined - b, distance)
+            # Bits in which all three words are alike change neither ratio nor chance.
+            for c in range(apart + 1):
+                told_c, others_c = told * chance(c, apart), others * chance(apart - c, apart)
+                ways = comb(distance - joined, a) * comb(joined, b) * comb(apart, c)
+                values.append(told_c / others_c)
+                chances.append(ways * others_c)
+    return values, chances
+
+
+@pytest.mark.parametrize(
+    ("users", "bits", "flip", "delta", "more"),
+    [(1000, 8, "0.3", 1e-6, 1.0), (100, 4, "0.1", 1e-2, 4.9), (1000, 4, "0.1", 1e-6, 2.08)],
+)
+def test_no_crowd_of_one_word_is_worse_than_the_worst_found(
+    users: int, bits: int, flip: str, delta: float, more: float
+) -> None:
+    """Any word of the others, any pair of the target: up to five times the assumed pair."""
+    words, mechanism = BitWords(bits, Fraction(flip)), vectors(users, bits, flip)
+    epsilon = mechanism.assumed_pair().epsilon(delta).lower
+    found = mechanism.found_delta(epsilon)
+    assert found == pytest.approx(more * delta, rel=0.02)
+    growth = exp_ends(epsilon)[1]
+    every = [
+        mean_positive_part(
+            one_word_law(words, distance, joined, apart, growth), users, relative_width=1e-2
+        )
+        for distance in range(1, bits + 1)
+        for joined in range(distance + 1)
+        for apart in ({0, bits - distance} if bits > 4 else range(bits - distance + 1))
+    ]
+    assert max(one.lower for one in every) <= found * (1 + 1e-3)
+    assert max(one.upper for one in every) >= found
+
+
+def test_crowds_of_the_complement_are_exact() -> None:
+    flip, users, bits = Fraction(1, 5), 4, 2
+    words = BitWords(bits, flip)
+    for epsilon in (0.3, 1.5):
+        growth = exp_ends(epsilon)[1]
+        for distance in (1, 2):
+            # The first word is zero, the second has set bits on the left.
+            second = (1 << bits) - (1 << (bits - distance))
+            laws = []
+            for held in (0, second):
+                law = {(0,) * (1 << bits): 1}
+                for word in [held] + [(1 << bits) - 1] * (users - 1):
+                    law = exact_views.add_row(law, exact_views.row_weights(word, bits, flip))
+                laws.append(law)
+            truth = exact.Pair(
+                tuple(laws[0].values()),
+                tuple(laws[1][key] for key in laws[0]),
+                sum(laws[0].values()),
+            ).delta(growth)
+            found = mean_positive_part(
+                words.complements(distance, growth), users, relative_width=1e-6
+            )
+            assert found.lower <= truth <= found.upper, distance
+            assert found.upper - found.lower <= 2e-6 * found.upper + 1e-300
 
 
 def test_small_crowds_are_counted_right() -> None:
@@ -144,7 +224,7 @@ def test_words_far_apart_have_an_answer(bits: int, flip: str) -> None:
     mechanism = vectors(10**6, bits, flip)
     bracket = mechanism.epsilon(1e-9)
     assert 0.0 < bracket.lower <= bracket.upper <= mechanism.local_epsilon
-    assert mechanism.assumed_pair().delta(bracket.lower).upper > 1e-9
+    assert mechanism.found_delta(bracket.lower) > 1e-9
 
 
 def test_profile_and_guarantee_say_the_same() -> None:

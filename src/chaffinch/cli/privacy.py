@@ -20,6 +20,7 @@ from chaffinch.cli.randomizers import (
     show_bounds,
     upper_text,
 )
+from chaffinch.cli.whole_words import ends_of_words, unproven_of, word_lines
 from chaffinch.errors import InvalidInput, Plainly
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ def privacy(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Show how private a mechanism is, exactly.
 
-    Both ends of every number are proven. For example:
+    Both ends of every number are proven; of vectors and filters they may be far apart, and each
+    is told with what it is. For example:
     `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
 
     Parameters
@@ -206,20 +208,18 @@ def privacy(  # noqa: PLR0913 - one for each option
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
     compared = _compared(found, rows)
+    unproven = unproven_of(found)
     if output.json:
-        output.document(_document(found, mechanism_name(found), rows, figures) | compared)
+        document = _document(found, mechanism_name(found), rows, figures) | compared
+        output.document(document if unproven is None else document | {"unproven": unproven})
         return
     output.words(mechanism_name(found))
     output.words("")
-    output.table(
-        ["given", "found", "at least", "at most"],
-        [
-            [row["given"], row["found"], lower_text(row["lower"]), upper_text(row["upper"])]
-            for row in rows
-        ],
-        texts=2,
-    )
+    _show_numbers(rows, output)
     output.words("")
+    if unproven is not None:
+        output.words(unproven)
+        output.words("")
     output.words(f"Local epsilon: {upper_text(found.local_epsilon)}. {mechanism_terms(found)}")
     if compared:
         output.words("")
@@ -277,15 +277,36 @@ def _rows(
     rows = []
     for delta in deltas or (() if epsilons else _DELTAS):
         bracket = found.epsilon(delta)
-        rows.append(_row(f"delta {delta:g}", "epsilon", bracket) | {"delta": delta})
+        row = _row(f"delta {delta:g}", "epsilon", bracket) | {"delta": delta}
+        rows.append(
+            row | ends_of_words(found, "epsilon", delta, lower=bracket.lower, upper=bracket.upper)
+        )
     for epsilon in epsilons:
         bracket = found.delta(epsilon)
-        rows.append(_row(f"epsilon {epsilon:g}", "delta", bracket) | {"epsilon": epsilon})
+        row = _row(f"epsilon {epsilon:g}", "delta", bracket) | {"epsilon": epsilon}
+        rows.append(
+            row | ends_of_words(found, "delta", epsilon, lower=bracket.lower, upper=bracket.upper)
+        )
     return rows
 
 
 def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
     return {"given": given, "found": found, "lower": bracket.lower, "upper": bracket.upper}
+
+
+def _show_numbers(rows: list[dict[str, Any]], output: Output) -> None:
+    """Print both ends of every number; ends of different origin each with what it is."""
+    if any("assumed_pair" in row for row in rows):
+        output.table(["given", "found", "what", "at least", "at most"], word_lines(rows), texts=3)
+        return
+    output.table(
+        ["given", "found", "at least", "at most"],
+        [
+            [row["given"], row["found"], lower_text(row["lower"]), upper_text(row["upper"])]
+            for row in rows
+        ],
+        texts=2,
+    )
 
 
 def _document(

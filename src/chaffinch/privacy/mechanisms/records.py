@@ -4,7 +4,8 @@ Neighbours replace one word. The released multiset is worst for a crowd nobody k
 
 * the upper end of every number is proven for all crowds and all pairs of words (the privacy
   blanket of the flip table, and the word sent without any crowd);
-* the lower end is the worst crowd found: the sources' pair, and small crowds counted out;
+* the lower end is the worst crowd found: the sources' pair, crowds of the complement of a
+  word, and small crowds counted out;
 * what the sources take for the worst is offered apart, under its own name: `assumed_pair`.
 
 With one bit per word it is a plain sum of bits, and the exact worst crowd is searched.
@@ -40,6 +41,7 @@ _MANY_HIDDEN = 30
 _MOSTLY_BARE = 0.9
 """Where the blanket covers nobody with this chance, it cannot beat the word alone by much."""
 _CLOSE = 1e-3
+_DISTANCES = 7
 _EPSILON_TOLERANCE = 1e-7
 _MOST_BITS = 20
 
@@ -92,6 +94,14 @@ class WordMechanism(Mechanism):
         upper = self.proven_delta(wanted)
         return Bracket(min(self.found_delta(wanted), upper), upper)
 
+    def delta_bound(self, epsilon: float) -> float:
+        """Return the upper end alone: the lower one takes longer."""
+        return self.proven_delta(epsilon)
+
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return upper ends of delta at many epsilons."""
+        return np.array([self.proven_delta(float(epsilon)) for epsilon in epsilons])
+
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``.
 
@@ -137,6 +147,23 @@ class WordMechanism(Mechanism):
         alone = min(1.0, up(self.words.alone(below)))
         return alone if self._bare > _MOSTLY_BARE else min(alone, self._blanket(below))
 
+    def proof(self, epsilon: float) -> str:
+        """Return the name of what proves the upper end at ``epsilon``."""
+        wanted = checks.epsilon(epsilon)
+        if self._bits is not None:
+            return "search over all crowds"
+        alone = min(1.0, up(self.words.alone(exp_ends(wanted)[0])))
+        return "privacy blanket" if self.proven_delta(wanted) < alone else "one word alone"
+
+    @property
+    def hidden_words(self) -> float:
+        """Return how many words the privacy blanket hides on average: those redrawn in all bits.
+
+        No hidden part that is the same for every word can be larger: a word is sent, whatever
+        was held, with chance q^L and no more.
+        """
+        return self.records * (2.0 * float(self.flip_probability)) ** self.length
+
     def found_delta(self, epsilon: float) -> float:
         """Return the lower end alone: the largest delta of the crowds that were looked at."""
         wanted = checks.epsilon(epsilon)
@@ -144,9 +171,26 @@ class WordMechanism(Mechanism):
             return _ends(self._bits.delta, wanted).lower
         if wanted >= self.local_epsilon:
             return 0.0
-        # Both are deltas of crowds that can exist: the larger one is still a lower end.
+        # All are deltas of crowds that can exist: the largest one is still a lower end.
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
-        return max(pair.lower, self._few.delta(exp_ends(wanted)[1]))
+        above = exp_ends(wanted)[1]
+        return max(pair.lower, self._few.delta(above), self._complements(above, pair.lower))
+
+    def _complements(self, above: Fraction, known: float) -> float:
+        """Return the largest delta of crowds of the complement of a word, or less than is known.
+
+        Of crowds that hold one word these were the worst, or the assumed pair was, where all
+        words and pairs were tried. All distances of a pair are tried for short words.
+        """
+        distances = np.linspace(1, self.length - 1, min(self.length - 1, _DISTANCES)).round()
+        laws = [self.words.complements(int(distance), above) for distance in distances]
+        rough = [self._mean(law, _COARSE) for law in laws]
+        best = known
+        for place in sorted(range(len(laws)), key=lambda i: -rough[i].upper):
+            if rough[place].upper <= best:
+                break
+            best = max(best, self._mean(laws[place], _FINE).lower)
+        return best
 
     def _proven_epsilon(self, delta: float) -> float:
         """Return an epsilon at which the proven delta was seen to be at most ``delta``.
@@ -169,22 +213,22 @@ class WordMechanism(Mechanism):
     def _blanket(self, below: Fraction) -> float:
         """Return the privacy blanket's bound, the largest over the distances of a pair."""
         laws = [self.words.blanket(h, below) for h in range(1, self.length + 1)]
-        rough = [self._mean(law, _COARSE) for law in laws]
+        rough = [self._mean(law, _COARSE).upper for law in laws]
         # The narrow mean is asked only of laws whose wide one could still be the largest.
         best = 0.0
         for place in sorted(range(len(laws)), key=lambda i: -rough[i]):
             if rough[place] <= best:
                 break
-            best = max(best, min(rough[place], self._mean(laws[place], self._fine)))
+            best = max(best, min(rough[place], self._mean(laws[place], self._fine).upper))
         return best
 
-    def _mean(self, law: FiniteLaw, width: float) -> float:
-        return mean_positive_part(law, self.records, relative_width=width).upper
+    def _mean(self, law: FiniteLaw, width: float) -> Bracket:
+        return mean_positive_part(law, self.records, relative_width=width)
 
     @property
     def _fine(self) -> float:
         """Return a width worth its price: few hidden words make a rugged and a loose bound."""
-        return _FINE if self._hidden > _MANY_HIDDEN else _RUGGED
+        return _FINE if self.hidden_words > _MANY_HIDDEN else _RUGGED
 
     @property
     def _bare(self) -> float:
@@ -195,11 +239,6 @@ class WordMechanism(Mechanism):
         # Each of the others is covered with chance (2q)^L.
         bare = 1 - (2 * self.flip_probability) ** self.length
         return math.exp((self.records - 1) * math.log(float(bare)))
-
-    @property
-    def _hidden(self) -> float:
-        """Return how many words the blanket hides on average."""
-        return self.records * (2.0 * float(self.flip_probability)) ** self.length
 
     @cached_property
     def _few(self) -> SmallCrowds:

@@ -6,6 +6,7 @@ Every law here is that of one variable X such that δ is, or is at most, E[(X₁
 
 * *assumed pair* (S4 III = S1 6.10): all others hold x₀ and x₁ is its complement. Then
   X = D(v)/R₀(v) with v ~ R₀: the value depends on the number y ~ Bin(L, q) of flipped bits.
+* *complements*: all others hold the complement of x₀: the same, with R of their word.
 * *blanket*: whatever the others hold, each sends any v with chance at least q^L. So
   X = D(v)/q^L with chance q^L for each v, else 0. Only how v differs from x₀ counts: in y of
   the h bits in which x₀ and x₁ differ, and in c of the L − h others.
@@ -84,6 +85,25 @@ class BitWords:
         upward = [ratio - growth for ratio in self.ratios]
         downward = [1 - growth * ratio for ratio in self.ratios]
         return (upward, chances), (downward, chances)
+
+    def complements(self, distance: int, growth: Fraction) -> FiniteLaw:
+        """Return the law where all others hold the complement of the target's first word.
+
+        It is exact for this crowd. The target's words differ in ``distance`` bits, and in the
+        others the crowd is unlike both: X = D(v)/R(v) with v drawn from the law R of its word.
+        """
+        values, chances, shared = [], [], self.length - distance
+        for y in range(distance + 1):
+            # Of the first word y bits are flipped, and of the second the others.
+            one, two = self._chance(y, distance), self._chance(distance - y, distance)
+            for c in range(shared + 1):
+                told, hidden = self._chance(c, shared), self._chance(shared - c, shared)
+                values.append((one - growth * two) * told / (two * hidden))
+                chances.append(comb(distance, y) * comb(shared, c) * two * hidden)
+        return values, chances
+
+    def _chance(self, flipped: int, size: int) -> Fraction:
+        return self.flip**flipped * (1 - self.flip) ** (size - flipped)
 
     def blanket(self, distance: int, growth: Fraction) -> FiniteLaw:
         """Return the law of the blanket's variable for words that differ in ``distance`` bits."""
