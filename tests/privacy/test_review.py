@@ -18,7 +18,7 @@ from chaffinch.privacy import (
     compose,
 )
 from chaffinch.privacy.mechanisms.value_crowds import ValueCrowds
-from chaffinch.privacy.numerics.decoyed_sums import Decoys
+from chaffinch.privacy.numerics.decoyed_sums import UniformDecoys
 from chaffinch.privacy.numerics.precision import up
 
 
@@ -56,7 +56,7 @@ def test_pair_lower_end_at_the_window_edge() -> None:
 
 def test_two_sums_lower_end_with_many_decoys() -> None:
     # The truth is 0.179255399968474365 (40-digit multinomial sums).
-    crowds = ValueCrowds(0, Decoys(10**6, 10**6, Fraction(1, 10**6)))
+    crowds = ValueCrowds(0, UniformDecoys(10**6, 10**6, Fraction(1, 10**6)))
     lower = crowds.two_sums((0, 0), 1e-30).lower_deltas(np.ones(1))[0]
     assert 0.1792553999 < lower <= 0.1792553999684744
 

@@ -12,7 +12,7 @@ import pytest
 from chaffinch.privacy import DecoyedValues, FlippedValues
 from chaffinch.privacy.mechanisms.value_crowds import ValueCrowds
 from chaffinch.privacy.numerics.crowds import Box
-from chaffinch.privacy.numerics.decoyed_sums import Decoys
+from chaffinch.privacy.numerics.decoyed_sums import UniformDecoys
 from tests.oracles import exact, exact_views
 from tests.oracles.exact import Pair
 
@@ -24,7 +24,7 @@ def deltas(pair: Pair) -> list[float]:
     return [float(pair.delta(exact.exp_bounds(float(e))[0])) for e in EPSILONS]
 
 
-def with_known_total(crowd: tuple[int, int], others: int, around: Decoys) -> list[float]:
+def with_known_total(crowd: tuple[int, int], others: int, around: UniformDecoys) -> list[float]:
     """Return delta where the number of decoys on the two values is told."""
     (first, second), decoys, values, flip = crowd, around.count, around.values, around.flip
     share = Fraction(2, values)
@@ -65,7 +65,7 @@ def test_both_laws_of_one_crowd_are_exact(decoys: int, values: int, flip: str) -
     # Without a third value nobody is on it.
     for first, second, rest in [c for c in CROWDS if values > 2 or c[2] == 0]:
         others = first + second + rest
-        crowds = ValueCrowds(others, Decoys(decoys, values, chance))
+        crowds = ValueCrowds(others, UniformDecoys(decoys, values, chance))
         pair = exact_views.two_sums_mixture((first, second, rest), decoys, values, chance)
         truth = np.array(deltas(pair))
         lower = crowds.two_sums((first, second), TAIL).lower_deltas(EPSILONS)
@@ -77,7 +77,7 @@ def test_both_laws_of_one_crowd_are_exact(decoys: int, values: int, flip: str) -
         assert upper == pytest.approx(told, rel=1e-9, abs=1e-25)
         # Whoever is told more finds out no less; one decoy less would be found out.
         assert (told >= truth * (1 - 1e-13)).all()
-        fewer = ValueCrowds(others, Decoys(decoys - 1, values, chance)).two_sums
+        fewer = ValueCrowds(others, UniformDecoys(decoys - 1, values, chance)).two_sums
         assert (fewer((first, second), TAIL).lower_deltas(EPSILONS[:2]) > truth[:2]).all()
 
 
@@ -87,7 +87,7 @@ def test_the_difference_of_the_sums_is_exact(values: int) -> None:
     for crowd in ((others, 0), (0, others)):
         pair = exact_views.two_sums_mixture((*crowd, 0), decoys, values, flip)
         both = np.array(deltas(pair.reversed()))
-        knots = ValueCrowds(others, Decoys(decoys, values, flip)).difference(crowd)
+        knots = ValueCrowds(others, UniformDecoys(decoys, values, flip)).difference(crowd)
         lower = np.array([knots.delta(float(e))[0] for e in EPSILONS])
         assert (lower <= both).all()
         if values >= 4:
@@ -99,7 +99,7 @@ def test_the_difference_of_the_sums_is_exact(values: int) -> None:
 def test_boxes_hold_every_crowd() -> None:
     flip, others = Fraction(1, 20), 7
     for values in (2, 5):
-        crowds = ValueCrowds(others, Decoys(6, values, flip))
+        crowds = ValueCrowds(others, UniformDecoys(6, values, flip))
         every = [
             crowds.upper_deltas(Box((a, b), (a, b)), EPSILONS, TAIL)
             for a in range(others + 1)
@@ -166,3 +166,15 @@ def test_flipping_hides_no_less_than_clear_decoys() -> None:
     mechanism = FlippedValues(users=2, decoys=1_000, values=3, flip_probability="1e-6")
     clear = DecoyedValues(decoys=1_000, values=3).epsilon(1e-6).upper
     assert 0.97 * clear <= mechanism.epsilon(1e-6).upper <= clear
+
+
+def test_the_rarest_and_the_most_flips_have_an_answer() -> None:
+    for flip in (Fraction(1, 10**3000), Fraction(1, 2) - Fraction(1, 10**18)):
+        mechanism = FlippedValues(users=3, decoys=5, values=4, flip_probability=flip)
+        for found in (mechanism.delta(0.0), mechanism.delta(800.0), mechanism.delta(1e-17)):
+            assert 0.0 <= found.lower <= found.upper <= 1.0
+        assert mechanism.epsilon(0.5).upper <= mechanism.local_epsilon
+    # One decoy in five on either value: what clear values show, and hardly a bit is flipped.
+    rare = FlippedValues(users=3, decoys=5, values=4, flip_probability=Fraction(1, 10**3000))
+    clear = DecoyedValues(decoys=5, values=4).delta(1.0)
+    assert rare.delta(1.0).upper == pytest.approx(clear.upper, rel=1e-9)

@@ -18,10 +18,10 @@ import numpy as np
 
 from chaffinch.privacy.numerics.crowds import Box
 from chaffinch.privacy.numerics.decoyed_sums import (
-    Decoys,
     Group,
     Table,
     TwoViews,
+    UniformDecoys,
     flips,
     two_views,
 )
@@ -68,7 +68,7 @@ class ValueCrowds:
     """``others`` people with a value each, among ``decoys``."""
 
     others: int
-    decoys: Decoys
+    decoys: UniformDecoys
 
     @property
     def root(self) -> Box:
@@ -104,7 +104,8 @@ class ValueCrowds:
         noise, coins = self.variances
         number = 2 * self.decoys.count / self.decoys.values
         slope = _STEEPNESS * coins / (noise + coins) / math.sqrt(number)
-        return min(max(_GROUPING / slope, 0.2), 3.0)
+        # Near q = 1/2 the decoys change nothing.
+        return 3.0 if 3 * slope <= _GROUPING else max(_GROUPING / slope, 0.2)
 
     @cached_property
     def work(self) -> float:

@@ -22,7 +22,7 @@ from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS, FlippedBits
 from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.value_crowds import ValueCrowds, clip_box
 from chaffinch.privacy.numerics import crowds
-from chaffinch.privacy.numerics.decoyed_sums import Decoys
+from chaffinch.privacy.numerics.decoyed_sums import UniformDecoys
 from chaffinch.privacy.numerics.laws import sum_of_flips, target_bits
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, log_of_power
@@ -315,7 +315,9 @@ class FlippedValues(Mechanism):
     @cached_property
     def _among(self) -> ValueCrowds:
         """Return the crowds among the decoys."""
-        return ValueCrowds(self.users - 1, Decoys(self.decoys, self.values, self.flip_probability))
+        return ValueCrowds(
+            self.users - 1, UniformDecoys(self.decoys, self.values, self.flip_probability)
+        )
 
     @property
     def _in_clear(self) -> DecoyedValues:

@@ -36,6 +36,8 @@ _ROUNDOFF = 2.0**-53
 _UNDERFLOW = 1e-290
 """More than all products that are too small for a double can add up to."""
 _ANY_NUMBER = 2**62
+_LARGEST = 700.0
+"""e to the power of it is still a double."""
 _FARTHEST = 4.0
 """Numbers of decoys on the two values are grouped up to so many standard deviations."""
 _FEW = 12
@@ -69,7 +71,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Decoys:
+class UniformDecoys:
     """``count`` decoys over ``values`` values, each bit flipped with ``flip``."""
 
     count: int
@@ -200,9 +202,10 @@ class TwoViews:
         """Return lower ends of delta at rising epsilons."""
         ends = []
         for epsilon, total in zip(epsilons, self._sums(epsilons, -1.0), strict=True):
-            growth = float(exp_ends(float(epsilon))[1]) * (1 + 2.0**-50)
+            growth = float(exp_ends(min(float(epsilon), _LARGEST))[1]) * (1 + 2.0**-50)
             # What the second law lacks inside the window.
-            ends.append(down(total - growth * self.missing))
+            known = down(total - growth * self.missing)
+            ends.append(known if epsilon <= _LARGEST else 0.0)
         return np.array(ends)
 
     def _sums(self, epsilons: Floats, side: float) -> Iterator[float]:
@@ -212,7 +215,8 @@ class TwoViews:
         total = (1 + wider) * (1 + side * (self.stay.size + 8) * _ROUNDOFF)
         stay, move = self.stay.ravel(), self.move.ravel()
         for epsilon in epsilons:
-            below, above = exp_ends(float(epsilon))
+            # Delta falls as epsilon rises: an upper end at a smaller one holds.
+            below, above = exp_ends(min(float(epsilon), _LARGEST))
             growth = float(below if side > 0 else above) * (1 - wider) / (1 + wider)
             excess = move * -growth
             excess += stay
