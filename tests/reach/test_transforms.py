@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.estimator import (
-    _column_weights,
     _differences,
     _empty_columns,
-    _seen_law,
     _transposed_differences,
+    column_weights,
+    seen_law,
 )
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ def test_what_is_seen_is_what_was_sent_flipped(publishers: int, frequencies: int
     at_most = exactly
     for axis in range(publishers):
         at_most = np.cumsum(at_most, axis=axis)
-    found = _seen_law(at_most, whose, 0.2)
+    found = seen_law(at_most, whose, 0.2)
     assert found == pytest.approx(flips(whose.rows, 0.2) @ sent, rel=1e-9)
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
     # Undoing it leads back to where it came from.
@@ -116,7 +116,7 @@ def test_what_is_seen_is_what_was_sent_flipped(publishers: int, frequencies: int
 def test_a_wrong_flip_does_not_lead_back() -> None:
     whose = audience(2, 1)
     at_most = np.array([[0.2, 0.5], [0.6, 1.0]])
-    back = _empty_columns(_seen_law(at_most, whose, 0.2), whose, 0.22)
+    back = _empty_columns(seen_law(at_most, whose, 0.2), whose, 0.22)
     assert back != pytest.approx(at_most, rel=1e-3)
 
 
@@ -129,7 +129,7 @@ def test_transposes_are_transposes(data: Any) -> None:
     logos = draws.normal(size=2**whose.rows)
     grid, other = draws.normal(size=whose.grid), draws.normal(size=whose.grid)
     there = float((_empty_columns(logos, whose, flip) * grid).sum())
-    back = float(logos @ _column_weights(grid, whose, flip))
+    back = float(logos @ column_weights(grid, whose, flip))
     size = float(np.abs(_empty_columns(np.abs(logos), whose, flip)).sum() * np.abs(grid).max())
     assert there == pytest.approx(back, abs=1e-10 * max(size, 1.0))
     there = float((_differences(other) * grid).sum())

@@ -168,7 +168,7 @@ def _release_statement(release: ReachRelease) -> Statement:
         level=release.level,
         legend=(
             "± is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent_text(release.level)} (for large counts), each row by itself."
+            f"probability {percent_text(release.level)} or more, each row by itself."
         ),
         sections=tuple(_statement_sections(release)),
         notes=tuple(note for note in release.notes if note not in surprises),
@@ -285,9 +285,10 @@ def _reading_advice(release: ReachRelease) -> list[str]:
             "hashes alone. It does not cover a list that was incomplete or wrong."
         ),
         (
-            f"The {level} interval holds the truth with about that probability, each by itself; "
-            "it is found by the delta method, for large counts. For rows picked out because they "
-            "are large, small or a surprise use the interval for all together: with about that "
+            f"The {level} interval holds the truth with that probability or more, each by itself, "
+            "also where few ids are or none: for the ids of one publisher that is proven, for "
+            "those of several together it was measured in simulations. For rows picked out because "
+            "they are large, small or a surprise use the interval for all together: with that "
             "probability all rows of this release lie in theirs at once."
         ),
         (

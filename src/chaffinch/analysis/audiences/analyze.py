@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 import chaffinch
 from chaffinch import checks
 from chaffinch.analysis import adjust
+from chaffinch.analysis.audiences.intervals import by_delta_method, intervals
 from chaffinch.analysis.audiences.logos import (
     Logos,
     count_logos,
@@ -27,8 +29,6 @@ from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usua
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.id_rule import AS_IS
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
-from chaffinch.privacy.numerics import special
-from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.storage.file_lists import files_of
 from chaffinch.storage.files import AnyPath
@@ -65,12 +65,13 @@ def analyze(
 
     ``filters`` are those of all publishers of the plan, or files of them; under a plan with a
     shuffler, what it has handed over, or the file of that. ``groups`` are asked for besides the
-    usual ones. Intervals hold with probability ``level`` for large counts (the
-    delta method): each by itself, and, as the second pair, all rows together. ``adjustment``
-    may move estimates to what is possible (``non-negative``), which biases them and is said in
-    the release. With a ``ledger`` the release is charged before it is handed out, under the
-    fingerprint of its campaign key: other filters with that key are refused. The ``engine`` spark
-    of ``chaffinch.engines`` counts files of filters on a cluster.
+    usual ones. Intervals hold with probability ``level`` or more, for any number of ids: each by
+    itself, and, as the second pair, all rows together. That is proven for one publisher and
+    measured for several (``analysis.audiences.intervals``). ``adjustment`` may move estimates to
+    what is possible (``non-negative``), which biases them and is said in the release. With a
+    ``ledger`` the release is charged before it is handed out, under the fingerprint of its
+    campaign key: other filters with that key are refused. The ``engine`` spark of
+    ``chaffinch.engines`` counts files of filters on a cluster.
     """
     checks.choice("adjustment", adjustment, _ADJUSTMENTS)
     share = checks.real("level", level, least=0.5, most=1 - 1e-12)
@@ -214,14 +215,17 @@ def _release(
     if adjustment == "non-negative":
         shown, words = adjust.non_negative(plain)
         said = [words]
-    alone = float(special.ndtri(0.5 + level / 2))
     # All rows together: the chance to miss is shared out among them (Bonferroni), half each way.
-    together = float(-special.ndtri((1 - level) / (2 * len(groups))))
+    tails = ((1 - level) / 2, (1 - level) / (2 * len(groups)))
     rows = [
-        ReachRow(group.name, kind, float(estimate), float(error), *ends)
-        for (group, kind), estimate, error, ends in zip(
-            groups, shown, errors, _intervals(plain, errors, alone, together), strict=True
+        ReachRow(
+            group.name,
+            kind,
+            float(estimate),
+            float(error),
+            *chain(*intervals(columns, logos.counts, group, tails)),
         )
+        for (group, kind), estimate, error in zip(groups, shown, errors, strict=True)
     ]
     named = [(group, row) for (group, _), row in zip(groups, rows, strict=True)]
     return ReachRelease(
@@ -244,22 +248,9 @@ def _release(
     )
 
 
-def _intervals(
-    estimates: Floats, errors: Floats, alone: float, together: float
-) -> list[tuple[float, float, float, float]]:
-    """Return both intervals of every estimate; nobody counts fewer than no ids."""
-    ends = [
-        np.maximum(estimates + factor * errors, 0.0)
-        for factor in (-alone, alone, -together, together)
-    ]
-    return list(zip(*(end.tolist() for end in ends), strict=True))
-
-
 # ----------------------------------------------------------------------------
 # What a reader of a reach must know besides the numbers, and what may have gone wrong.
 
-_FEW_BALLS = 30
-"""Groups with fewer balls than this are too small for a normal law of the hash."""
 _FAR = 2.0
 """A list of less than half, or more than twice, its planned size is probably another one."""
 _MOST_NAMED = 5
@@ -271,7 +262,7 @@ def _reach_notes(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -> lis
         *_far_from_planned(plan, rows),
         *_shared_too_little(plan, rows),
         *_negative(rows),
-        *_small(plan, rows),
+        *_for_large_counts(plan, rows),
         *_left_out(plan),
     ]
 
@@ -320,9 +311,14 @@ def _negative(rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
         )
 
 
-def _small(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
-    if any(row.estimate * plan.hashes < _FEW_BALLS for _, row in rows):
-        yield f"Intervals of groups of fewer than {_FEW_BALLS} ids or so are rough."
+def _for_large_counts(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
+    normal = [row.group for group, row in rows if by_delta_method(plan.audience, group)]
+    if normal:
+        named = "; ".join(normal[:_MOST_NAMED]) + ("; …" if len(normal) > _MOST_NAMED else "")
+        yield (
+            f"Intervals of groups of so many publishers ({named}) are by the delta method, for "
+            "large counts: with few ids they miss more often than they say."
+        )
 
 
 def _left_out(plan: ReachPlan) -> Iterator[str]:

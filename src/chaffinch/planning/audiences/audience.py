@@ -122,10 +122,14 @@ class Group:
             raise InvalidInput(
                 "group", "of ids seen at some publisher", "no publisher", hint="give any_of"
             )
-        named = (*self.any_of, *self.all_of, *self.none_of)
-        if len(set(named)) < len(named):
-            raise InvalidInput("group", "one that names each publisher once", named)
+        if len(set(self.named)) < len(self.named):
+            raise InvalidInput("group", "one that names each publisher once", self.named)
         checks.whole("number of times", self.times, least=1, most=MOST_ROWS)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return all publishers that the group names."""
+        return (*self.any_of, *self.all_of, *self.none_of)
 
     @property
     def name(self) -> str:

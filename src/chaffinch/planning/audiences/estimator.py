@@ -56,7 +56,7 @@ class Columns:
 
         The least share of empty columns that it uses must stand well above its own error.
         """
-        used = self._combination(group) != 0
+        used = self.combination(group) != 0
         place = np.unravel_index(np.argmin(np.where(used, self.empty, np.inf)), used.shape)
         chosen = np.zeros(self.audience.grid)
         chosen[place] = 1.0
@@ -64,7 +64,7 @@ class Columns:
 
     def estimate(self, group: Group) -> tuple[float, float]:
         """Return the number of ids in a group and its standard error."""
-        combination = self._combination(group)
+        combination = self.combination(group)
         used = combination != 0
         scale = self.bits / self.hashes
         logarithms = np.zeros_like(self.empty)
@@ -75,7 +75,7 @@ class Columns:
         variance = (scale * self._spread(gradient)) ** 2 - max(found, 0.0) / self.hashes
         return found, math.sqrt(max(variance, 0.0))
 
-    def _combination(self, group: Group) -> Floats:
+    def combination(self, group: Group) -> Floats:
         """Return the factors c_v of the logarithms that make up a group."""
         members = group.members(self.audience).astype(np.float64)
         factors = -_transposed_differences(members)
@@ -85,7 +85,7 @@ class Columns:
 
     def _spread(self, gradient: Floats) -> float:
         """Return the standard deviation of a combination of shares of empty columns."""
-        weights = _column_weights(gradient, self.audience, self.flip)
+        weights = column_weights(gradient, self.audience, self.flip)
         weights = weights - float(weights @ self.shares)
         return math.sqrt(float(weights**2 @ self.shares) / self.bits)
 
@@ -116,7 +116,7 @@ def _empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float)
     return _along(_shaped(counts, audience), _weights(audience.frequencies, flip))
 
 
-def _column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
+def column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
     """Return what each logo adds to a combination of the numbers of empty columns.
 
     The transposed pass: if the combination is Σ_v gradient_v · empty_v it is also
@@ -126,7 +126,7 @@ def _column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats
     return shaped.reshape(-1, order="F")
 
 
-def _seen_law(empty: Floats, audience: Audience, flip: float) -> Floats:
+def seen_law(empty: Floats, audience: Audience, flip: float) -> Floats:
     """Return the chances of the 2^R seen logos, given those of being empty on the grid.
 
     What a plan predicts: differences turn "at most v" into "exactly v", each of which is one
@@ -209,7 +209,7 @@ def expected(audience: Audience, crowd: Crowd, *, bits: int, hashes: int, flip: 
     for axis in range(held.ndim):
         at_most = np.cumsum(at_most, axis=axis)
     empty = np.exp(-(hashes / bits) * (held.sum() - at_most))
-    shares = _seen_law(empty, audience, flip)
+    shares = seen_law(empty, audience, flip)
     return Columns(audience, bits, hashes, flip, shares)
 
 

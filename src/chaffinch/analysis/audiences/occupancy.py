@@ -1,0 +1,233 @@
+"""How many columns of one row are set, exactly; and which numbers of ids that leaves.
+
+N ids throw h balls each, n = h·N in all, into m columns; then every bit is flipped with q
+(p = 1 − q). With Poisson(λ) balls in each column (λ = n/m) columns would be independent, and
+given that there are n balls in all the number W of set bits has the generating function
+
+    E[t^W] = n!/m^n · [x^n] ((p·t + q)·eˣ + (p − q)·(1 − t))^m,
+
+a column without a ball being set with q and any other one with p (occupancy: Johnson and Kotz
+1977, *Urn Models*, section 3.2; decision 0016 for the balls of an id). Its coefficients, and
+sums of them, are integrals over a circle for x and one for t, and the trapezoid rule on circles
+through the saddle point gives them to seven digits or more, however far out in the tail
+(Trefethen and Weideman 2014). Nothing is taken to be normal.
+
+More ids set more columns: another ball never empties a column, and flips with common chances
+keep the order. So P_N[W ≥ w] grows with N and P_N[W ≤ w] falls, and the numbers of ids that
+are not rejected at half of alpha on either side are a range, which misses the truth with a
+chance of alpha at most [Clopper and Pearson 1934], for any N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaffinch.privacy.numerics import special
+from chaffinch.privacy.numerics.roots import bisect_real, bisect_whole
+from chaffinch.protocols.noise import Floats
+
+_WIDE = 9.0
+"""So many standard deviations each way of the saddle point are integrated."""
+_STEP = 0.3
+"""The step of the trapezoid rule, in standard deviations."""
+_FEW = 36.0
+"""A law of a smaller variance has few values: the whole circle is taken."""
+_CIRCLE = 128
+"""In so many points."""
+_FEW_BALLS = 256
+_THIN = 0.5
+"""Below this load a small variance still means that hardly any column has two balls."""
+_MOST_TILT = 12.0
+"""In standard deviations: chances are below 1e-30 there."""
+_ROOM = 1e-7
+"""What a chance is raised by, relatively, before it is compared: far more than it is off."""
+
+
+@dataclass(frozen=True)
+class SetBits:
+    """The law of the number of set bits of one row that holds ``ids``, after flips.
+
+    >>> row = SetBits(ids=0, bits=1000, hashes=1, flip=0.01)
+    >>> round(row.at_least(20), 6), round(row.at_most(3), 6)
+    (0.003289, 0.010073)
+    """
+
+    ids: int
+    bits: int
+    hashes: int
+    flip: float
+
+    @property
+    def balls(self) -> int:
+        """Return how many balls the ids throw."""
+        return self.hashes * self.ids
+
+    @property
+    def mean(self) -> float:
+        """Return the expected number of set bits."""
+        empty = math.exp(self.balls * math.log1p(-1.0 / self.bits))
+        return self.bits * ((1.0 - self.flip) - (1.0 - 2.0 * self.flip) * empty)
+
+    @property
+    def deviation_in_ids(self) -> float:
+        """Return the standard deviation of the set bits, as a number of ids."""
+        spread = self.bits * self.flip * (1.0 - self.flip)
+        if self.balls:
+            spread = _moments(self, 0.0)[1]
+        empty = math.exp(-self.balls / self.bits)
+        return math.sqrt(spread) / (self.hashes * (1.0 - 2.0 * self.flip) * empty)
+
+    def at_least(self, seen: int) -> float:
+        """Return the chance of ``seen`` or more set bits."""
+        if seen <= 0:
+            return 1.0
+        if self.balls == 0:
+            return float(special.bdtrc(seen - 1, self.bits, self.flip))
+        if seen <= self.mean:
+            return 1.0 - self.at_most(seen - 1)
+        return _tail(self, seen, upper=True)
+
+    def at_most(self, seen: int) -> float:
+        """Return the chance of ``seen`` or fewer set bits."""
+        if seen >= self.bits:
+            return 1.0
+        if self.balls == 0:
+            return float(special.bdtr(seen, self.bits, self.flip))
+        if seen > self.mean:
+            return 1.0 - self.at_least(seen + 1)
+        return _tail(self, seen, upper=False)
+
+
+def ids_of_row(seen: int, tail: float, *, bits: int, hashes: int, flip: float) -> tuple[int, int]:
+    """Return the range of numbers of ids that ``seen`` set bits do not reject.
+
+    Either end misses the true number with a chance of ``tail`` at most, whatever it is.
+
+    >>> ids_of_row(130, 0.025, bits=1000, hashes=1, flip=0.1)
+    (13, 65)
+    """
+
+    def law(ids: int) -> SetBits:
+        return SetBits(ids, bits, hashes, flip)
+
+    def enough(ids: int) -> bool:
+        return law(ids).at_least(seen) * (1.0 + _ROOM) > tail
+
+    def not_too_many(ids: int) -> bool:
+        return law(ids).at_most(seen) * (1.0 + _ROOM) > tail
+
+    if not not_too_many(0):
+        return 0, 0
+    middle = law(_most_likely(seen, law(0)))
+    step = max(1, round(middle.deviation_in_ids / 16))
+    reach = -float(special.ndtri(tail)) * middle.deviation_in_ids
+    low = 0 if enough(0) else _border(enough, middle.ids - round(reach), step, up=True)
+    high = _border(not_too_many, middle.ids + round(reach), step, up=False)
+    # What is seen may lie between two neighbours and reject both: then both are kept.
+    return min(low, high), max(low, high)
+
+
+def _most_likely(seen: int, none: SetBits) -> int:
+    """Return about how many ids set so many bits, by the mean."""
+    empty = ((1.0 - none.flip) - seen / none.bits) / (1.0 - 2.0 * none.flip)
+    return max(0, round(-math.log(max(empty, 1e-9)) * none.bits / none.hashes))
+
+
+def _border(holds: Callable[[int], bool], guess: int, step: int, *, up: bool) -> int:
+    """Return the last number of ids at which ``holds``, which it does towards where it goes up.
+
+    For ``up`` it is known not to hold at 0, else to hold there.
+    """
+    good = bad = max(guess, 1)
+    if holds(good):
+        while good == bad or (bad > 0 and holds(bad)):
+            good, bad, step = bad, max(bad + (-step if up else step), 0), 2 * step
+    else:
+        while not holds(good):
+            good, bad, step = max(good + (step if up else -step), 0), good, 2 * step
+    return bisect_whole(holds, good, bad)
+
+
+# ----------------------------------------------------------------------------
+# One tail of the law, by integrals over two circles.
+#
+# With F(x, t) = (p·t + q)·eˣ + (p − q)·(1 − t), the sum of the coefficients from w on is the
+# mean of E[t^W]·t^(−w)/(1 − 1/t) over a circle |t| > 1, and up to w that with 1/(1 − t) over a
+# circle |t| < 1. For each t the mean over the circle of x is taken first.
+
+
+def _tail(law: SetBits, seen: int, *, upper: bool) -> float:
+    """Return P[W ≥ seen] for ``upper``, else P[W ≤ seen]."""
+    tilt, spread = _tilt(law, seen, upper=upper)
+    turns, step = _circle(spread)
+    t = np.exp(tilt + 1j * turns)[:, None]
+    p, q, n, m = 1.0 - law.flip, law.flip, law.balls, law.bits
+    load = n / m
+    # Each t has a circle of its own for x, through the place where the integrand is flat.
+    middle = _flat_place(law, t)
+    if n <= _FEW_BALLS or (spread < _FEW and load > _THIN):
+        # The whole circle, in so many points that all powers of x that matter are told apart.
+        most = 2.0 * n + 200.0
+        middle *= np.minimum(1.0, most / m / np.abs(middle))
+        x_turns, x_step = _whole_circle(_CIRCLE + 2 * math.ceil(m * float(np.abs(middle).max())))
+    else:
+        x_turns, x_step = _circle(float(n * (1.0 + middle - load).real.min()))
+    x = middle * np.exp(1j * x_turns)
+    columns = np.log((p * t + q) * np.exp(x - load) + (p - q) * (1.0 - t) * math.exp(-load))
+    # n!/mⁿ, where m·ln(F) went without its n, and ln(x) without that of the load.
+    size = special.gammaln(n + 1.0) + n - n * math.log(n)
+    power = m * columns - n * np.log(x / load) - seen * np.log(t) + size
+    rest = 1.0 - (1.0 / t if upper else t)
+    return float((np.exp(power) / rest).real.sum()) * step * x_step
+
+
+def _circle(spread: float) -> tuple[Floats, float]:
+    """Return the phases at which a factor of this variance is taken, and what each counts."""
+    if spread < _FEW:
+        return _whole_circle(_CIRCLE)
+    deviation = math.sqrt(spread)
+    places: Floats = np.arange(-_WIDE, _WIDE + _STEP / 2, _STEP, dtype=np.float64) / deviation
+    return places, _STEP / deviation / (2.0 * math.pi)
+
+
+def _whole_circle(points: int) -> tuple[Floats, float]:
+    return np.arange(points, dtype=np.float64) * (2.0 * math.pi / points), 1.0 / points
+
+
+def _tilt(law: SetBits, seen: int, *, upper: bool) -> tuple[float, float]:
+    """Return a logarithm of |t| on its side of 0, for ``seen`` if it can be, and the variance."""
+    sign = 1.0 if upper else -1.0
+    deviation = max(math.sqrt(_moments(law, 0.0)[1]), 1.0 / 3.0)
+    # Nearer to 0 the trapezoid rule would see the pole at t = 1; further out nobody looks.
+    tilt = bisect_real(
+        lambda tilt: sign * (_moments(law, sign * tilt)[0] - seen) <= 0.0,
+        good=1.0 / deviation,
+        bad=_MOST_TILT / deviation,
+        tolerance=1e-3,
+    )
+    return sign * tilt, _moments(law, sign * tilt)[1]
+
+
+def _flat_place(law: SetBits, t: Any) -> Any:
+    """Return the x at which, for this t, n balls are expected: Lambert's W solves x·F′ = λ·F."""
+    p, q, load = 1.0 - law.flip, law.flip, law.balls / law.bits
+    less = (p - q) * (1.0 - t) / (p * t + q)
+    return load + special.lambertw(load * math.exp(-load) * less)
+
+
+def _moments(law: SetBits, tilt: float) -> tuple[float, float]:
+    """Return the mean and the variance of W, tilted, for so many balls."""
+    p, q, m = 1.0 - law.flip, law.flip, law.bits
+    load, t = law.balls / m, math.exp(tilt)
+    x = float(_flat_place(law, t).real)
+    grown = math.exp(x)
+    total = (p * t + q) * grown + (p - q) * (1.0 - t)
+    share = t * (p * grown - (p - q)) / total
+    balls = law.balls * (1.0 + x - load)
+    both = m * (t * p * x * grown / total - share * load)
+    return m * share, max(m * share * (1.0 - share) - both * both / balls, 0.0)
