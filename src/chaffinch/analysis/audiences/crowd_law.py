@@ -117,18 +117,29 @@ class Crowd:
 
     # ------------------------------------------------------------------------ the test
 
-    def chances(self, ids: float) -> tuple[float, float]:
-        """Return how likely columns that say no more, and no less, are if the group has ``ids``.
+    # Half of the largest step of S is given away on either side, for S moves in steps.
 
-        Half of the largest step of S is given away on either side, for S moves in steps.
-        """
-        column = self._column(self.with_group(ids))
-        seen = self.columns.bits * float(column.adds @ (self.columns.shares - column.shares))
-        step = float(column.adds.max() - column.adds.min())
-        most = _MOST_EXPONENT / max(step, 1.0 / self.columns.hashes)
-        below = tail_chance(lambda u: _mirrored(column.cumulants(-u)), -seen - step / 2.0, most)
-        above = tail_chance(column.cumulants, seen - step / 2.0, most)
-        return below, above
+    def chance_of_more(self, ids: float) -> float:
+        """Return how likely columns that say as many or more are, if the group has ``ids``."""
+        column = self._columns_if(ids)
+        place = column.seen(self.columns.shares) - column.step / 2.0
+        return tail_chance(column.cumulants, place, column.most)
+
+    def chance_of_less(self, ids: float) -> float:
+        """Return how likely columns that say as few or fewer are, if the group has ``ids``."""
+        column = self._columns_if(ids)
+        place = -column.seen(self.columns.shares) - column.step / 2.0
+        return tail_chance(lambda u: _mirrored(column.cumulants(-u)), place, column.most)
+
+    def _columns_if(self, ids: float) -> _Column:
+        """Return what is fitted; it is kept, for searches come back to a place."""
+        if ids not in self._fits:
+            self._fits[ids] = self._column(self.with_group(ids))
+        return self._fits[ids]
+
+    @cached_property
+    def _fits(self) -> dict[float, _Column]:
+        return {}
 
     def _column(self, loads: Floats) -> _Column:
         empty, shares = self.shares_if(loads)
@@ -168,6 +179,20 @@ class _Column:
     load: float
     bits: int
     hashes: int
+
+    @property
+    def step(self) -> float:
+        """Return the largest step that one column makes."""
+        return float(self.adds.max() - self.adds.min())
+
+    @property
+    def most(self) -> float:
+        """Return the largest tilt that is tried."""
+        return _MOST_EXPONENT / max(self.step, 1.0 / self.hashes)
+
+    def seen(self, shares: Floats) -> float:
+        """Return the statistic of columns with these shares of the logos."""
+        return self.bits * float(self.adds @ (shares - self.shares))
 
     def cumulants(self, u: float) -> Cumulants:
         """Return the cumulant function of S less (balls of the group − their mean)/h, at u.

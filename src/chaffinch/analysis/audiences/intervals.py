@@ -14,24 +14,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.analysis.audiences.crowd_law import Crowd
-from chaffinch.analysis.audiences.occupancy import ids_of_row
+from chaffinch.analysis.audiences.occupancy import FULLEST, ids_of_row
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.privacy.numerics import special
-from chaffinch.privacy.numerics.roots import find_crossing
+from chaffinch.privacy.numerics.roots import find_crossing, narrow_crossing
 
 _MOST_CELLS = 64
 _MOST_ROWS = 12
 _SHARP = 1e-3
 """How near an end is found, in half widths; always on the outer side."""
-_FULLEST = 100.0
-"""More balls in a column than can be counted."""
+_NEAR = 0.03
+"""Where many are counted, an end is no further than this from that of the delta method."""
 
 Ends = tuple[float, float]
 
@@ -43,16 +42,23 @@ def intervals(
 
     ``counts`` are those of the logos, of which ``columns`` has the shares.
     """
-    audience, asked = _narrowed(columns.audience, group)
-    seen = _counts_of(columns.audience, counts, audience, group)
-    own = replace(columns, audience=audience, shares=seen / columns.bits)
-    if audience.rows == 1:
+    own, asked, seen = asked_columns(columns, counts, group)
+    if own.audience.rows == 1:
         return [_of_one_row(own, int(seen[1]), tail) for tail in tails]
     estimate, error = own.estimate(asked)
     if by_delta_method(columns.audience, group):
         return [_normal(estimate, error, tail) for tail in tails]
-    chances = lru_cache(maxsize=None)(Crowd(own, asked).chances)
-    return [_inverted(chances, own, max(estimate, 0.0), max(error, 1.0), one) for one in tails]
+    crowd = Crowd(own, asked)
+    return [_inverted(crowd, max(estimate, 0.0), max(error, 1.0), one) for one in tails]
+
+
+def asked_columns(
+    columns: Columns, counts: NDArray[np.int64], group: Group
+) -> tuple[Columns, Group, NDArray[np.int64]]:
+    """Return the columns of those rows alone that a group asks for, the group there, and counts."""
+    audience, asked = _narrowed(columns.audience, group)
+    seen = _counts_of(columns.audience, counts, audience, group)
+    return replace(columns, audience=audience, shares=seen / columns.bits), asked, seen
 
 
 def by_delta_method(audience: Audience, group: Group) -> bool:
@@ -96,23 +102,25 @@ def _normal(estimate: float, error: float, tail: float) -> Ends:
     return max(estimate - reach, 0.0), max(estimate + reach, 0.0)
 
 
-def _inverted(
-    chances: Callable[[float], Ends], columns: Columns, middle: float, error: float, tail: float
-) -> Ends:
+def _inverted(crowd: Crowd, middle: float, error: float, tail: float) -> Ends:
     """Return the ends of the numbers of ids that are not rejected, found from the middle out."""
     guess = -float(special.ndtri(tail))
-    most = max(_FULLEST * columns.bits / columns.hashes - middle, error)
+    most = max(FULLEST * crowd.columns.bits / crowd.columns.hashes - middle, error)
 
-    def end(side: int, sign: float, room: float) -> float:
+    def end(chance_of: Callable[[float], float], sign: float, room: float) -> float:
         """Return the first number out from the middle that is rejected on one side."""
         top = room / error
 
         def chance(out: float) -> float:
-            return chances(middle + sign * min(out * error, room))[side]
+            return chance_of(middle + sign * min(out * error, room))
 
-        if chance(top) > tail:
+        if top <= 2.0 * guess and chance(top) > tail:
             return middle + sign * room
-        out = find_crossing(chance, tail, top=top, tolerance=_SHARP, guess=guess)[1]
+        near, far = (1.0 - _NEAR) * guess, (1.0 + _NEAR) * guess
+        if far < top and chance(near) > tail >= chance(far):
+            out = narrow_crossing(chance, tail, near, far, tolerance=_SHARP)[1]
+        else:
+            out = find_crossing(chance, tail, top=top, tolerance=_SHARP, guess=guess)[1]
         return middle + sign * min(out * error, room)
 
-    return end(1, -1.0, middle), end(0, 1.0, most)
+    return end(crowd.chance_of_more, -1.0, middle), end(crowd.chance_of_less, 1.0, most)

@@ -31,9 +31,9 @@ from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_real, bisect_whole
 from chaffinch.protocols.noise import Floats
 
-_WIDE = 9.0
+_WIDE = 8.0
 """So many standard deviations each way of the saddle point are integrated."""
-_STEP = 0.3
+_STEP = 0.4
 """The step of the trapezoid rule, in standard deviations."""
 _FEW = 36.0
 """A law of a smaller variance has few values: the whole circle is taken."""
@@ -42,9 +42,12 @@ _CIRCLE = 128
 _FEW_BALLS = 256
 _THIN = 0.5
 """Below this load a small variance still means that hardly any column has two balls."""
+_LEAST_TILT = 1.5
 _MOST_TILT = 12.0
 """In standard deviations: chances are below 1e-30 there."""
-_ROOM = 1e-7
+FULLEST = 32.0
+"""So many balls in a column on average leave none empty: more are never counted."""
+_ROOM = 1e-6
 """What a chance is raised by, relatively, before it is compared: far more than it is off."""
 
 
@@ -106,7 +109,8 @@ class SetBits:
 def ids_of_row(seen: int, tail: float, *, bits: int, hashes: int, flip: float) -> tuple[int, int]:
     """Return the range of numbers of ids that ``seen`` set bits do not reject.
 
-    Either end misses the true number with a chance of ``tail`` at most, whatever it is.
+    Either end misses the true number with a chance of ``tail`` at most, whatever it is (up to
+    ``FULLEST`` balls in a column, where the range ends in any case).
 
     >>> ids_of_row(130, 0.025, bits=1000, hashes=1, flip=0.1)
     (13, 65)
@@ -123,11 +127,12 @@ def ids_of_row(seen: int, tail: float, *, bits: int, hashes: int, flip: float) -
 
     if not not_too_many(0):
         return 0, 0
+    most = math.floor(FULLEST * bits / hashes)
     middle = law(_most_likely(seen, law(0)))
     step = max(1, round(middle.deviation_in_ids / 16))
-    reach = -float(special.ndtri(tail)) * middle.deviation_in_ids
-    low = 0 if enough(0) else _border(enough, middle.ids - round(reach), step, up=True)
-    high = _border(not_too_many, middle.ids + round(reach), step, up=False)
+    reach = round(-float(special.ndtri(tail)) * middle.deviation_in_ids)
+    low = 0 if enough(0) else _border(enough, middle.ids - reach, -step, most)
+    high = _border(not_too_many, middle.ids + reach, step, most)
     # What is seen may lie between two neighbours and reject both: then both are kept.
     return min(low, high), max(low, high)
 
@@ -135,21 +140,26 @@ def ids_of_row(seen: int, tail: float, *, bits: int, hashes: int, flip: float) -
 def _most_likely(seen: int, none: SetBits) -> int:
     """Return about how many ids set so many bits, by the mean."""
     empty = ((1.0 - none.flip) - seen / none.bits) / (1.0 - 2.0 * none.flip)
-    return max(0, round(-math.log(max(empty, 1e-9)) * none.bits / none.hashes))
+    return max(0, round(-math.log(max(empty, math.exp(-FULLEST / 2))) * none.bits / none.hashes))
 
 
-def _border(holds: Callable[[int], bool], guess: int, step: int, *, up: bool) -> int:
-    """Return the last number of ids at which ``holds``, which it does towards where it goes up.
+def _border(holds: Callable[[int], bool], guess: int, step: int, most: int) -> int:
+    """Return the last number of ids at which ``holds``, in the direction of the step.
 
-    For ``up`` it is known not to hold at 0, else to hold there.
+    It is known to hold at 0 for a step upwards, and not to hold there for one downwards; where
+    the border is not below ``most``, that is returned.
     """
-    good = bad = max(guess, 1)
+    good = bad = min(max(guess, 1), most)
     if holds(good):
         while good == bad or (bad > 0 and holds(bad)):
-            good, bad, step = bad, max(bad + (-step if up else step), 0), 2 * step
+            if bad == most and step > 0:
+                return most
+            good, bad, step = bad, min(max(bad + step, 0), most), 2 * step
     else:
         while not holds(good):
-            good, bad, step = max(good + (step if up else -step), 0), good, 2 * step
+            if good == most:
+                return most
+            good, bad, step = min(max(good - step, 0), most), good, 2 * step
     return bisect_whole(holds, good, bad)
 
 
@@ -206,7 +216,7 @@ def _tilt(law: SetBits, seen: int, *, upper: bool) -> tuple[float, float]:
     # Nearer to 0 the trapezoid rule would see the pole at t = 1; further out nobody looks.
     tilt = bisect_real(
         lambda tilt: sign * (_moments(law, sign * tilt)[0] - seen) <= 0.0,
-        good=1.0 / deviation,
+        good=_LEAST_TILT / deviation,
         bad=_MOST_TILT / deviation,
         tolerance=1e-3,
     )

@@ -1,0 +1,177 @@
+"""How often 95 % intervals of reach miss: from nobody to a million ids, every overlap, both shapes.
+
+Counts are drawn from their exact law (``simulate.publishers``; that it is the law of the real
+pipeline, with a shuffler and without, is tested in ``tests/simulate/test_publishers.py`` and
+below). A number of ids is in the interval where neither side rejects it, so each draw costs one
+test and no search; that both are the same is tested first.
+
+The false-alarm rate of one test is 1e-6, shared out over its groups and settings: more misses
+than ``judging.miss_limit`` have a smaller chance if each has a chance of 5 % at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from chaffinch import reach
+from chaffinch.analysis.audiences.crowd_law import Crowd
+from chaffinch.analysis.audiences.intervals import asked_columns, intervals
+from chaffinch.analysis.audiences.occupancy import SetBits
+from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
+from chaffinch.planning.audiences.estimator import Columns
+from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.privacy import Target
+from chaffinch.simulate import judging
+from chaffinch.simulate.publishers import Publishers, flipped_logos, thrown
+from tests.reach.test_estimates import audience
+from tests.simulate.settings import ALARM
+from tests.tiers import nightly
+
+Counts = NDArray[np.int64]
+TAIL = 0.025
+OVERLAPS = ("none", "half", "full", "one empty")
+SIZES = [
+    (0, 1000),
+    (0, 100_000),
+    (1, 100_000),
+    (5, 1000),
+    (20, 1000),
+    (20, 100_000),
+    (100, 100_000),
+    (1000, 1000),
+    (100_000, 100_000),
+    (1_000_000, 1_000_000),
+]
+"""How many ids each publisher has, and how many the plan expected."""
+
+
+@lru_cache
+def planned(count: int, epsilon: float, size: int, *, shuffled: bool) -> ReachPlan:
+    return reach.plan(
+        audience(count),
+        sizes=[size] * count,
+        target=Target(epsilon, 1e-9),
+        shuffled=shuffled,
+        anyway=True,
+    )
+
+
+def crowd_of(whose: Audience, ids: int, overlap: str) -> Publishers:
+    """Return publishers with so many ids each, of which all have some in common."""
+    count = len(whose.publishers)
+    alone = [tuple(int(place == own) for place in range(count)) for own in range(count)]
+    shared = {"half": ids // 2, "full": ids}.get(overlap, 0)
+    holders = alone[:-1] if overlap == "one empty" else alone
+    crowd = dict.fromkeys(holders, ids - shared)
+    crowd[(1,) * count] = crowd.get((1,) * count, 0) + shared
+    return Publishers(whose, crowd)
+
+
+def drawn(plan: ReachPlan, publishers: Publishers, runs: int, seed: int) -> Iterator[Counts]:
+    draws = np.random.default_rng(seed)
+    for _ in range(runs):
+        before = thrown(
+            plan.audience, publishers.crowd, bits=plan.bits, hashes=plan.hashes, draws=draws
+        )
+        yield flipped_logos(before, float(plan.all_flips), draws)
+
+
+def columns_of(plan: ReachPlan, counts: Counts, flip: float) -> Columns:
+    return Columns(plan.audience, plan.bits, plan.hashes, flip, counts / plan.bits)
+
+
+def missed(columns: Columns, counts: Counts, group: Group, truth: int, tail: float = TAIL) -> bool:
+    """Return whether an interval leaves out the truth; [0, 0] does not leave out 0."""
+    own, asked, seen = asked_columns(columns, counts, group)
+    if own.audience.rows == 1:
+        row = SetBits(truth, columns.bits, columns.hashes, columns.flip)
+        less, more = row.at_most(int(seen[1])), row.at_least(int(seen[1]))
+    else:
+        crowd = Crowd(own, asked)
+        less, more = crowd.chance_of_less(truth), crowd.chance_of_more(truth)
+    return more <= tail or (truth > 0 and less <= tail)
+
+
+def misses(
+    plan: ReachPlan, publishers: Publishers, runs: int, *, seed: int = 1, factor: float = 1.0
+) -> Counts:
+    """Return how many intervals of each usual group miss, for a belief in other flips or not."""
+    groups = usual_groups(plan.audience)
+    truth = [publishers.truth(group) for group in groups]
+    found = np.zeros(len(groups), np.int64)
+    for counts in drawn(plan, publishers, runs, seed):
+        columns = columns_of(plan, counts, float(plan.all_flips) * factor)
+        for place, (group, ids) in enumerate(zip(groups, truth, strict=True)):
+            found[place] += missed(columns, counts, group, ids)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "ids", "overlap"),
+    [(2, 1.0, 20, "half"), (3, 4.0, 0, "none"), (2, 16.0, 300, "one empty"), (1, 1.0, 20, "none")],
+)
+def test_what_is_not_rejected_is_the_interval(
+    count: int, epsilon: float, ids: int, overlap: str
+) -> None:
+    plan = planned(count, epsilon, 1000, shuffled=False)
+    publishers = crowd_of(plan.audience, ids, overlap)
+    outside = 0
+    for counts in drawn(plan, publishers, 4, seed=2):
+        columns = columns_of(plan, counts, float(plan.all_flips))
+        for group in usual_groups(plan.audience):
+            # Small tails are inside, as they are for all rows together.
+            (wide, ends) = intervals(columns, counts, group, [1e-5, 0.2])
+            assert wide[0] <= ends[0] <= ends[1] <= wide[1]
+            for truth in {
+                publishers.truth(group),
+                *(round(end) + one for end in ends for one in (-1, 1)),
+            }:
+                if truth >= 0 and min(abs(truth - end) for end in ends) > 0.01:
+                    out = not ends[0] <= truth <= ends[1]
+                    assert missed(columns, counts, group, truth, 0.2) == out, (group.name, truth)
+                    outside += out
+    assert outside > 8
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "shuffled", "ids", "size", "overlap"),
+    [
+        (2, 1.0, False, 0, 1000, "none"),
+        (2, 16.0, False, 20, 100_000, "none"),
+        (3, 4.0, True, 20, 1000, "half"),
+        (4, 1.0, False, 100_000, 100_000, "one empty"),
+    ],
+)
+def test_intervals_miss_no_more_than_they_say(
+    count: int, epsilon: float, shuffled: bool, ids: int, size: int, overlap: str
+) -> None:
+    plan, runs = planned(count, epsilon, size, shuffled=shuffled), 120
+    found = misses(plan, crowd_of(plan.audience, ids, overlap), runs)
+    assert found.max() <= judging.miss_limit(2 * TAIL, runs, ALARM / len(found))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 16.0])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_no_interval_misses_more_than_it_says(count: int, epsilon: float, shuffled: bool) -> None:
+    """Every setting by itself, and all together, where 1 % more misses would be seen."""
+    runs, total, settings = 400, 0, 0
+    alarm = ALARM / (2 * len(SIZES) * len(OVERLAPS) * len(usual_groups(audience(count))))
+    pooled = np.zeros(len(usual_groups(audience(count))), np.int64)
+    for ids, size in SIZES:
+        plan = planned(count, epsilon, size, shuffled=shuffled)
+        for overlap in OVERLAPS if ids and count > 1 else ("none",):
+            found = misses(plan, crowd_of(plan.audience, ids, overlap), runs, seed=ids + 1)
+            limit = judging.miss_limit(2 * TAIL, runs, alarm)
+            assert found.max() <= limit, (ids, size, overlap, found)
+            pooled, total, settings = pooled + found, total + runs, settings + 1
+    assert settings >= len(SIZES)
+    assert pooled.max() <= judging.miss_limit(2 * TAIL, total, alarm), pooled
