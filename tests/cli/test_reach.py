@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaffinch import Audience, Ledger, Target, reach
+from chaffinch import Audience, Ledger, Target, privacy, reach
 from chaffinch.cli.reach.app import VERBS
 from chaffinch.cli.reach.encode import _Terms
 from chaffinch.encoding.publisher.filters import WITHIN
@@ -661,6 +662,61 @@ def test_figures_by_numbers(cli: Callable[..., Done]) -> None:
     assert cli("reach", "compare", *numbers).code == 2
     assert cli("reach", "compare", "--delta", 1e-3).code == 2
     assert cli("reach", "compare", *numbers, "--delta", 1e-3, "--plan", "x").code == 2
+
+
+def test_monte_carlo_runs_by_default_or_says_what_it_needs(cli: Callable[..., Done]) -> None:
+    numbers = ("reach", "compare", "--filters", 2, "--bits", 1000, "--flip", "0.2", "--delta")
+
+    def sampled(delta: float, *more: object) -> dict[str, Any]:
+        document = json.loads(cli(*numbers, delta, *more, "--json").out)
+        (row,) = [row for row in document["one_column"] if row["method"] == "monte-carlo"]
+        return dict(row)
+
+    usual = sampled(1e-4)
+    assert (usual["samples"], usual["upper"] > 0) == (100_000, True)
+    assert sampled(1e-6)["upper"] is None
+    assert "needs 10,000,000 samples" in sampled(1e-6)["note"]
+    assert "--samples 10000000 takes them" in sampled(1e-6)["note"]
+    assert "a delta of 1e-05 or more (--delta)" in sampled(1e-9)["note"]
+    # What a note says is enough is enough.
+    assert sampled(1e-3, "--samples", 10_000)["upper"] > 0
+
+
+def test_one_filter_with_bits_that_are_set(cli: Callable[..., Done]) -> None:
+    numbers = ("reach", "compare", "--filters", 1, "--bits", 200, "--flip", "0.1", "--delta", 1e-3)
+
+    def epsilon(*more: object) -> float:
+        document = json.loads(cli(*numbers, *more, "--json").out)
+        (row,) = [row for row in document["one_column"] if row["method"] == "published"]
+        return float(row["upper"])
+
+    assert epsilon("--input-ones", 0) == epsilon()
+    assert epsilon("--input-ones", 100) < epsilon()
+    assert cli(*numbers, "--input-ones", 200).code == 2
+    two = ("reach", "compare", "--filters", 2, "--bits", 200, "--flip", "0.1", "--delta", 1e-3)
+    assert "left out for several" in cli(*two, "--input-ones", 1).err
+
+
+def test_the_smallest_flip_probability(cli: Callable[..., Done]) -> None:
+    wanted = ("--epsilon", 1, "--delta", 1e-6, "--filters", 2, "--bits", 10_000, "--hashes", 2)
+    document = json.loads(cli("reach", "flips", *wanted, "--json").out)
+    of_id, of_column, assumed = (Fraction(row["flip_probability"]) for row in document["flips"])
+    assert [row["guarantee"] for row in document["flips"]] == [True, True, False]
+    ids = {"filters": 2, "bits": 10_000, "hashes": 2}
+    for flip, kept in ((of_id, True), (of_id * Fraction(99, 100), False)):
+        found = privacy.FlippedAudiences(**ids, flip_probability=flip)
+        assert (found.delta_bound(1) <= 1e-6) == kept
+    columns = {"filters": 2, "bits": 10_000}
+    for flip, kept in ((of_column, True), (of_column * Fraction(99, 100), False)):
+        assert (
+            privacy.FlippedFilters(**columns, flip_probability=flip).delta(1).upper <= 1e-6
+        ) == kept
+    assert assumed < of_column < of_id
+    table = cli("reach", "flips", *wanted)
+    assert "2 filters of 10,000 bits, 2 columns for each id" in table.out
+    assert all(words in table.out for words in ("one id", "worst-pair-assumed", "upper-bound"))
+    never = ("--epsilon", 1e-9, "--delta", 1e-30, "--filters", 2, "--bits", 10)
+    assert cli("reach", "flips", *never).code == 3
 
 
 def test_observations_are_drawn(cli: Callable[..., Done], tmp_path: Path) -> None:

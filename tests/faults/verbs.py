@@ -335,6 +335,7 @@ VERBS: dict[str, Verb] = {
     "ledger show": Verb(f"ledger show {_LEDGER}"),
     "ledger check": Verb(f"ledger check {_LEDGER} --plan {{0}}/survey.plan.json"),
     "keys show": Verb("keys show {0}/due"),
+    "reach flips": Verb("reach flips --epsilon 1 --delta 1e-3 --filters 1 --bits 64"),
     "reach compare": Verb(
         "reach compare --filters 1 --bits 64 --flip 0.2 --delta 1e-3 --samples 1000"
     ),

@@ -106,6 +106,30 @@ def test_one_filter_is_the_exact_quantile(bits: int, flip: str, delta: str) -> N
     assert not row.guarantee
 
 
+def test_one_filter_with_set_bits_is_the_exact_quantile() -> None:
+    for bits, ones, flip, delta in (
+        (30, 7, "1/5", "1/20"),
+        (30, 29, "1/5", "1/20"),
+        (24, 20, "1/10", "1/1000"),
+        (60, 12, "2/5", "1/1000000"),
+    ):
+        (row,) = [
+            row
+            for row in compare(made(1, bits, flip), float(Fraction(delta)), input_ones=ones)
+            if row.method == "published"
+        ]
+        atoms = referee.one_filter_atoms(bits, ones, Fraction(flip))
+        truth = math.log(referee.quantile_ratio(atoms, Fraction(delta)))
+        assert list(ends(row)) == pytest.approx([truth] * 2, abs=1e-11)
+
+
+def test_set_bits_are_those_of_one_filter() -> None:
+    with pytest.raises(InvalidInput, match="left out for several filters"):
+        compare(made(2, 20, "0.2"), 0.1, input_ones=1)
+    with pytest.raises(InvalidInput, match="input ones"):
+        compare(made(1, 20, "0.2"), 0.1, input_ones=20)
+
+
 def test_one_filter_is_shown_for_one_filter() -> None:
     names = [[row.name for row in compare(made(k, 20, "0.2"), 0.1)] for k in (1, 2)]
     assert set(names[0]) - set(names[1]) == {"buffling's one filter"}

@@ -5,7 +5,7 @@ Three ways, by what a group asks for:
 * **one row** (a publisher's ids, a publisher's ids seen so often): the exact law of its set
   bits is inverted (``occupancy``). Proven, whatever the number of ids, also for none.
 * **several rows, up to so many cells**: the law of the estimator is inverted, with all other
-  cells fitted (``crowd_law``). Measured: see decision 0032.
+  cells fitted (``crowd_law``). Measured: see decision 0035.
 * **more cells than that**: the delta method, for large counts, as the release then says.
 """
 

@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 from cyclopts import App
 
-from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan, send, shuffle
+from chaffinch.cli.reach import (
+    analyze,
+    compare,
+    demo,
+    encode,
+    figures,
+    flips,
+    key,
+    plan,
+    send,
+    shuffle,
+)
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
@@ -17,6 +28,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "shuffle": shuffle.shuffle,
     "analyze": analyze.analyze,
     "compare": compare.compare,
+    "flips": flips.flips,
     "figures": figures.figures,
 }
 

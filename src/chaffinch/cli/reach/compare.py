@@ -53,8 +53,9 @@ def compare(
     plan: Path | None = None,
     filters: _Filters = _Filters(),  # noqa: B008 - frozen
     delta: float | None = None,
-    samples: int = 100_000,
+    samples: int | None = None,
     seed: int = 0,
+    input_ones: int = 0,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Set the proven guarantee beside what is assumed, sampled or published.
@@ -69,9 +70,12 @@ def compare(
     delta
         The delta at which all are compared [default: that of the plan].
     samples
-        How many samples the Monte Carlo figure may take.
+        How many samples the Monte Carlo figure may take [default: what it needs, if a million
+        will do: a delta of 1e-5 or more].
     seed
         Makes the samples repeatable.
+    input_ones
+        How many bits of one filter are set before flipping, for buffling's figure of one filter.
     """
     if plan is not None and filters != _Filters():
         raise InvalidInput("filters", "given by --plan or by numbers", Plainly("both"))
@@ -86,7 +90,9 @@ def compare(
         tell("one id")
         ids = _ids(mechanism, found, level)
         tell("one column")
-        columns = compared(mechanism.columns, level, samples=samples, seed=seed)
+        columns = compared(
+            mechanism.columns, level, samples=samples, seed=seed, input_ones=input_ones
+        )
     if output.json:
         document = {"delta": level, "one_id": ids, "one_column": [c.document() for c in columns]}
         output.document(document)

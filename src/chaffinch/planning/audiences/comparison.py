@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+
 from chaffinch import checks, rounding
+from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import Method
-from chaffinch.privacy.numerics import special
-from chaffinch.privacy.numerics.roots import bisect_whole
-from chaffinch.privacy.published import one_filter_ratio
+from chaffinch.privacy.mechanisms.records import MOST_SAMPLES
+from chaffinch.privacy.numerics import laws
+from chaffinch.privacy.published.one_filter import exact_one_filter_ratio, one_filter_ratio
 
 _Quantity = Literal["epsilon", "signal to noise"]
-_SAMPLES = 100_000
 _SEEN = 10
 """A quantile is read off a sample when at least so many draws are expected beyond it."""
+_AT_ONCE = 1_000_000
+"""So many samples are taken without being asked for: a few seconds."""
 
 _POINTWISE = "point-wise, which asks for more than the hockey-stick of the same pair"
 
@@ -74,9 +79,18 @@ class ComparedFigure:
 
 
 def compare(
-    mechanism: FlippedFilters, delta: float, *, samples: int = _SAMPLES, seed: int = 0
+    mechanism: FlippedFilters,
+    delta: float,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    input_ones: int = 0,
 ) -> tuple[ComparedFigure, ...]:
     """Return all figures about ``mechanism`` at ``delta``, what is proven first.
+
+    Without a number of ``samples`` as many are taken as the Monte Carlo figure needs, if a
+    million will do. ``input_ones`` are the bits that are set before flipping, for the figure of
+    one filter.
 
     >>> filters = FlippedFilters(filters=2, bits=1000, flip_probability="0.2")
     >>> [(row.method, row.guarantee) for row in compare(filters, 1e-3, samples=20_000)]
@@ -92,7 +106,9 @@ def compare(
         _monte_carlo(mechanism, wanted, samples, seed),
     ]
     if mechanism.filters == 1:
-        rows.append(_one_filter(mechanism, wanted))
+        rows.append(_one_filter(mechanism, wanted, input_ones))
+    elif input_ones:
+        raise InvalidInput("input ones", "left out for several filters", input_ones)
     return (*rows, _loudest(mechanism))
 
 
@@ -142,25 +158,24 @@ def _assumed(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
 
 
 def _monte_carlo(
-    mechanism: FlippedFilters, delta: float, samples: int, seed: int
+    mechanism: FlippedFilters, delta: float, samples: int | None, seed: int
 ) -> ComparedFigure:
     """Return what random samples say of epsilon, or how many of them it would take."""
-    size = checks.whole("number of samples", samples, least=1)
     tail = min(delta, 1.0 - delta)
+    needed = math.ceil(_SEEN / tail) if tail > 0 else 0
+    size = min(max(needed, 1), _AT_ONCE) if samples is None else samples
+    checks.whole("number of samples", size, least=1)
     value = None
-    if size * tail >= _SEEN:
+    if tail == 0:
+        note = "at delta 1 there is no quantile to look for."
+    elif size >= needed:
         value = mechanism.monte_carlo(delta=delta, samples=size, seed=seed).epsilon
         note = (
             "quantiles of the pair's loss in random samples, sign corrected (part III.1): "
             f"{_POINTWISE}."
         )
-    elif tail > 0:
-        note = (
-            f"a quantile at delta {delta:g} needs about {math.ceil(_SEEN / tail):,} samples, and "
-            f"{size:,} were allowed."
-        )
     else:
-        note = "at delta 1 there is no quantile to look for."
+        note = _too_few(delta, needed, size)
     return ComparedFigure(
         "buffling's Monte Carlo",
         "epsilon",
@@ -175,24 +190,33 @@ def _monte_carlo(
     )
 
 
-def _one_filter(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
-    """Return S4 II at y_d = 0, from the exact law of the output instead of samples.
+def _too_few(delta: float, needed: int, size: int) -> str:
+    """Return what a quantile needs that so many samples do not show."""
+    most = (
+        f"--samples {needed} takes them."
+        if needed <= MOST_SAMPLES
+        else f"--samples takes {MOST_SAMPLES:,} at most, enough for a delta of "
+        f"{_SEEN / MOST_SAMPLES:g} or more; by itself it runs for a delta of "
+        f"{_SEEN / _AT_ONCE:g} or more (--delta)."
+    )
+    return (
+        f"a quantile at delta {delta:g} needs {needed:,} samples, and {size:,} are allowed: {most}"
+    )
 
-    R(y_x | 0) rises with y_x, so its quantiles are R at the quantiles of y_x, which is Bin(m, q)
-    without the bit and Bin(m − 1, q) + Bin(1, p) with it.
+
+def _one_filter(mechanism: FlippedFilters, delta: float, ones: int) -> ComparedFigure:
+    """Return S4 II at y_d = ``ones``, from the exact law of the output instead of samples.
+
+    R(y_x | y_d) rises with y_x, so its quantiles are R at the quantiles of y_x.
     """
-    size, flip = mechanism.bits, float(mechanism.flip_probability)
-
-    def kept(ones: int) -> float:
-        return _at_most(ones, size, flip)
-
-    def left(ones: int) -> float:
-        others = size - 1
-        return (1 - flip) * _above(ones - 1, others, flip) + flip * _above(ones, others, flip)
-
-    low = bisect_whole(lambda ones: kept(ones) >= delta, good=size, bad=-1)
-    high = bisect_whole(lambda ones: left(ones) <= delta, good=size, bad=-1)
-    value = max(-math.log(_ratio(size, low, flip)), math.log(_ratio(size, high, flip)), 0.0)
+    size, chance = mechanism.bits, mechanism.flip_probability
+    before = checks.whole("input ones", ones, most=size - 1)
+    flip = float(chance)
+    low, _ = _seen_ones(size, before, chance, delta)
+    _, high = _seen_ones(size, before + 1, chance, delta)
+    value = max(
+        -math.log(_ratio(size, before, low, flip)), math.log(_ratio(size, before, high, flip)), 0.0
+    )
     return ComparedFigure(
         "buffling's one filter",
         "epsilon",
@@ -201,9 +225,18 @@ def _one_filter(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
         guarantee=False,
         lower=value,
         upper=value,
-        note="quantiles of the likelihood ratio R(y_x | y_d) at y_d = 0, sign corrected (part II): "
-        f"{_POINTWISE}; other y_d can be worse.",
+        note=f"quantiles of the likelihood ratio R(y_x | y_d) at y_d = {before}, sign corrected "
+        f"(part II): {_POINTWISE}; other y_d can be worse (--input-ones).",
     )
+
+
+def _seen_ones(size: int, ones: int, flip: Fraction, delta: float) -> tuple[int, int]:
+    """Return the least y with P[y_x ≤ y] ≥ delta, and the least with P[y_x > y] ≤ delta."""
+    cut = min(delta, 1e-9) * 1e-9
+    law = laws.convolve(laws.binomial(ones, 1 - flip, cut), laws.binomial(size - ones, flip, cut))
+    below, above = np.cumsum(law.mass), np.cumsum(law.mass[::-1])[::-1]
+    low = int(np.argmax(below >= delta)) if below[-1] >= delta else len(below) - 1
+    return law.start + low, law.start + int(np.count_nonzero(above > delta)) - 1
 
 
 def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
@@ -224,20 +257,15 @@ def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
     )
 
 
-def _ratio(size: int, ones: int, flip: float) -> float:
-    """Return R(ones | 0); at ones = m by the mirror image, as the formula asks."""
-    if ones < size:
+def _ratio(size: int, before: int, ones: int, flip: float) -> float:
+    """Return R(ones | before): as printed for an empty filter, which needs no arrays."""
+    if before == 0 and ones < size:
         return one_filter_ratio(bits=size, input_ones=0, output_ones=ones, flip_probability=flip)
-    return 1.0 / one_filter_ratio(
-        bits=size, input_ones=size - 1, output_ones=0, flip_probability=flip
+    if before == 0:
+        # Its mirror image, as the formula asks.
+        return 1.0 / one_filter_ratio(
+            bits=size, input_ones=size - 1, output_ones=0, flip_probability=flip
+        )
+    return exact_one_filter_ratio(
+        bits=size, input_ones=before, output_ones=ones, flip_probability=flip
     )
-
-
-def _at_most(ones: int, size: int, flip: float) -> float:
-    return 1.0 if ones >= size else float(special.bdtr(ones, size, flip))
-
-
-def _above(ones: int, size: int, flip: float) -> float:
-    if ones < 0:
-        return 1.0
-    return 0.0 if ones >= size else float(special.bdtrc(ones, size, flip))

@@ -10,7 +10,7 @@ of any group are a fixed combination Σ c_v L_v of these: differences of "at mos
 "exactly v", and the group adds some of them up. So there is one formula for unions, overlaps,
 what one publisher adds, and frequencies.
 
-The delta method gives the error: to first order the estimate moves by a weight w for each
+The delta method gives the standard error: to first order the estimate moves by a weight w for each
 column, so with columns that fall independently its variance is m·Var(w). They nearly do: the
 number of balls is fixed, which takes N/h off again (N ids in the group), because the estimate
 follows every ball of the group by 1/h.

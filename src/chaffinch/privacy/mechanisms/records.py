@@ -311,7 +311,7 @@ class FlippedVectors(WordMechanism):
 _WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
 _ENOUGH, _ROUGH = 1e-5, 1e-3
 _BLOCK = 2**16
-_MOST_SAMPLES = 10**8
+MOST_SAMPLES = 10**8
 
 
 @dataclass(frozen=True)
@@ -419,7 +419,7 @@ def _estimate_epsilon(
     point-wise quantity of the assumed pair: neither a bound nor the hockey-stick delta.
     """
     wanted = checks.delta(delta)
-    size = checks.whole("number of samples", samples, least=1, most=_MOST_SAMPLES)
+    size = checks.whole("number of samples", samples, least=1, most=MOST_SAMPLES)
     start = checks.whole("seed", seed, most=2**63)
     if size * min(wanted, 1 - wanted) < 1:
         rule = f"at least 1/delta and 1/(1 − delta) to see a quantile at delta = {wanted:g}"
