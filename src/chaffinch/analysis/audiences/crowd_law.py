@@ -22,6 +22,7 @@ That the fitted cells stand for the true ones is not proven; it is measured
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,6 +38,7 @@ _ROUNDS = 3
 """So many steps of Fisher scoring: further ones change no chance by a hundredth of itself."""
 _HEAVY = 1e4
 """The condition on the group weighs so much more than any count; it is then met exactly."""
+_LEAST_SHARE = 1e-16
 _MOST_EXPONENT = 60.0
 
 
@@ -69,7 +71,8 @@ class Crowd:
     def shares_if(self, loads: Floats) -> tuple[Floats, Floats]:
         """Return the shares of empty columns on the grid, and those of all logos."""
         empty = np.exp(-self._above @ loads)
-        return empty, self._spread @ empty
+        # A difference of numbers that are nearly the same may be rounded below 0.
+        return empty, np.maximum(self._spread @ empty, _LEAST_SHARE)
 
     @cached_property
     def _above(self) -> Floats:
@@ -107,7 +110,9 @@ class Crowd:
                 heavy = _HEAVY * float(np.abs(left).max())
                 left = np.vstack([left, heavy * self.members])
                 right = np.append(right, heavy * wanted)
-            found[free] = nnls(left, right, maxiter=100 * len(found))[0]
+            # Where that goes round in circles the crowd before serves: any may be fitted.
+            with suppress(RuntimeError):
+                found[free] = nnls(left, right, maxiter=100 * len(found))[0]
             if wanted:
                 total = float(found[self.members].sum())
                 # Where nothing at all was fitted, all cells of the group alike.

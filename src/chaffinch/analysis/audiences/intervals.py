@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +41,22 @@ def intervals(
 ) -> list[Ends]:
     """Return an interval for each tail, which either end misses with about that chance at most.
 
-    ``counts`` are those of the logos, of which ``columns`` has the shares.
+    ``counts`` are those of the logos, of which ``columns`` has the shares. Tails are given from
+    the largest on, and each interval holds the one before.
     """
     own, asked, seen = asked_columns(columns, counts, group)
     if own.audience.rows == 1:
-        return [_of_one_row(own, int(seen[1]), tail) for tail in tails]
-    estimate, error = own.estimate(asked)
-    if by_delta_method(columns.audience, group):
-        return [_normal(estimate, error, tail) for tail in tails]
-    crowd = Crowd(own, asked)
-    return [_inverted(crowd, max(estimate, 0.0), max(error, 1.0), one) for one in tails]
+        found = [_of_one_row(own, int(seen[1]), tail) for tail in tails]
+    else:
+        estimate, error = own.estimate(asked)
+        if by_delta_method(columns.audience, group):
+            return [_normal(estimate, error, tail) for tail in tails]
+        crowd = Crowd(own, asked)
+        found = [_inverted(crowd, max(estimate, 0.0), max(error, 1.0), one) for one in tails]
+    # Ends that are found apart may be out of order by as much as they are rounded outwards.
+    return list(
+        accumulate(found, lambda one, wider: (min(one[0], wider[0]), max(one[1], wider[1])))
+    )
 
 
 def asked_columns(

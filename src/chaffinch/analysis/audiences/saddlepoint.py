@@ -29,6 +29,9 @@ def tail_chance(cumulants: Callable[[float], Cumulants], place: float, most: flo
     """
     tilt = _tilt(cumulants, place, most)
     value, _, curve = cumulants(tilt)
+    if curve <= 0.0:
+        # Tilted so far the sum has one value alone: what is left is Chernoff's bound.
+        return math.exp(min(value - tilt * place, 0.0))
     root = math.copysign(math.sqrt(max(2.0 * (tilt * place - value), 0.0)), tilt)
     if abs(root) < _MIDDLE:
         return float(special.ndtr(-root))
@@ -40,7 +43,7 @@ def tail_chance(cumulants: Callable[[float], Cumulants], place: float, most: flo
 
 def _tilt(cumulants: Callable[[float], Cumulants], place: float, most: float) -> float:
     """Return the u at which the slope is ``place``, by Newton's steps between two bounds."""
-    deviation = math.sqrt(cumulants(0.0)[2])
+    deviation = math.sqrt(max(cumulants(0.0)[2], 1e-100))
     left, right = -most, most
     tilt = min(max(place / deviation**2, left / 2), right / 2)
     for _ in range(_STEPS):
@@ -49,7 +52,7 @@ def _tilt(cumulants: Callable[[float], Cumulants], place: float, most: float) ->
             break
         left, right = (left, tilt) if slope > place else (tilt, right)
         further = max(2.0 * abs(tilt), 2.0 / deviation)
-        step = (place - slope) / curve
+        step = (place - slope) / curve if curve > 0.0 else math.copysign(further, place - slope)
         tilt += min(max(step, -further), further)
         if not left < tilt < right:
             tilt = 0.5 * (left + right)

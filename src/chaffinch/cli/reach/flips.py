@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import Output, count_of
-from chaffinch.privacy.guarantee import PROVEN, Method
 from chaffinch.rounding import promise_text
+
+if TYPE_CHECKING:
+    from chaffinch.privacy.guarantee import Method
 
 
 def flips(
@@ -87,6 +89,7 @@ def _found(
 
 
 def _row(of: str, flip: Fraction, method: Method) -> dict[str, Any]:
+    from chaffinch.privacy.guarantee import PROVEN
     from chaffinch.wire.documents import exact_text
 
     exact, promised = exact_text(flip), method in PROVEN
