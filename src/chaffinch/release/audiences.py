@@ -168,7 +168,7 @@ def _release_statement(release: ReachRelease) -> Statement:
         level=release.level,
         legend=(
             "± is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent_text(release.level)} or more, each row by itself."
+            f"probability {percent_text(release.level)}, each row by itself."
         ),
         sections=tuple(_statement_sections(release)),
         notes=tuple(note for note in release.notes if note not in surprises),

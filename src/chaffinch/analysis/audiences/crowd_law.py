@@ -11,8 +11,8 @@ which has mean 0 whatever was fitted, and moves with the other cells in second o
 law is that of independent columns, given how many balls the group threw. Since the estimate
 follows every ball of the group by 1/h and no other ball, S less (balls − their mean)/h is
 uncorrelated with all of them; its cumulants are those of one column, and a ball of the group
-weighs e^(−u/h) in them (``_Column.cumulants``). Taking any such combination instead of the
-best one makes tails heavier, never lighter (the double saddlepoint, Skovgaard 1987).
+weighs e^(−u/h) in them (``_Column.cumulants``). The best combination at each u (the double
+saddlepoint, Skovgaard 1987) has smaller cumulants, so this one errs towards heavier tails.
 
 No column is taken to be normal, and logos that are expected less than once are counted with.
 That the fitted cells stand for the true ones is not proven; it is measured

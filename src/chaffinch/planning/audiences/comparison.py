@@ -236,7 +236,7 @@ def _seen_ones(size: int, ones: int, flip: Fraction, delta: float) -> tuple[int,
     law = laws.convolve(laws.binomial(ones, 1 - flip, cut), laws.binomial(size - ones, flip, cut))
     below, above = np.cumsum(law.mass), np.cumsum(law.mass[::-1])[::-1]
     low = int(np.argmax(below >= delta)) if below[-1] >= delta else len(below) - 1
-    return law.start + low, law.start + int(np.count_nonzero(above > delta)) - 1
+    return law.start + low, max(law.start + int(np.count_nonzero(above > delta)) - 1, 0)
 
 
 def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
