@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from chaffinch.planning.margins import largest_margin
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import protocol_variants
 from chaffinch.protocols.intervals import farthest_end, two_sided
-from chaffinch.protocols.noise import Noise
+from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Question
 from chaffinch.release.surveys import Answer
 from tests.analysis import exact
@@ -214,6 +215,41 @@ def test_no_interval_reaches_farther_than_the_farthest_end(alpha: float) -> None
     low, high = two_sided(many, [tally], people, alpha)
     far = farthest_end(many, people, alpha)
     assert float(high[0] - low[0]) / 2 <= far <= 1.05 * float(high[0] - low[0]) / 2
+
+
+def test_nor_does_one_from_any_tally_of_a_batch_of_any_size() -> None:
+    """Means fall between whole tallies in another way at every count and number of reports."""
+    signed = [SignedNoise(((1, Fraction(4, 5)),), people, 2) for people in (40, 500)]
+    for noise, people, alpha in (
+        (Noise.flips(Fraction(3, 10), copies=2), 480, 0.2),
+        (Noise.flips(Fraction(1, 5)), 610, 0.001),
+        (Noise.flips(Fraction(1, 10)), 151, 0.001),
+        (signed[0], 40, 0.05),
+        (signed[1], 500, 0.01),
+        (SeenDecoys(3, np.array([200])), 100, 0.05),
+    ):
+        far = farthest_end(noise, people, alpha)
+        for reports in (people, people + 1, people + 2, people + people // 10):
+            most = noise.largest(reports) if isinstance(noise, Noise) else reports
+            tallies = np.arange(most + 1)
+            low, high = two_sided(noise, tallies, reports, alpha)
+            estimates = noise.estimate(tallies, reports)
+            inside = (low > 0) & (high < reports)
+            widest = max((estimates - low)[inside].max(), (high - estimates)[inside].max())
+            assert widest / reports <= far / people, (noise, reports)
+            assert far <= widest + 2.0 / float(noise.slope), (noise, reports)
+
+
+def test_a_share_of_few_people_is_kept_to_the_half_person() -> None:
+    """Flips of three flags at 80 %: 20.5 people were printed where 20 were promised."""
+    error = cf.Error(0.01, 0.8)
+    plan = cf.plan(QUESTIONS["flags"], users=PEOPLE, error=error)
+    assert plan.parts[0].protocol.kind == "flips"
+    (noise,) = {part.protocol.noise(part.question) for part in plan.parts}
+    assert isinstance(noise, Noise)
+    low, high = two_sided(noise, np.arange(noise.largest(PEOPLE) + 1), PEOPLE, 0.2)
+    widest = (high - low)[(low > 0) & (high < PEOPLE)].max() / 2
+    assert 0.95 * error.share * PEOPLE <= widest <= error.share * PEOPLE
 
 
 def test_margins_of_several_questions_are_the_largest_one() -> None:

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.floods import negative_binomial
 from chaffinch.privacy.numerics.laws import Law
-from chaffinch.privacy.numerics.precision import Wide, gamma
+from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.protocols.noise import (
     MOST_REPORTS,
@@ -51,7 +51,7 @@ _ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.
 """Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
 
 _PLACES = 4
-"""At how many counts, and one more, it is asked at the least how far intervals reach."""
+"""At how many counts, and one more, it is asked how far intervals reach."""
 
 _LONGEST_VARIANCE = 1e10
 """Beyond this variance of the tally only closed bounds are used."""
@@ -176,15 +176,20 @@ def rounding_share(
 def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
     """Return how far an end may be from its estimate, in people, before it is cut at 0 and n.
 
-    Of flips, whose law depends on the count, it is the largest at a few counts, and a little more:
-    as sharp as their intervals are.
+    Ends are whole people around whole tallies, so that the distance jumps by up to a tally from
+    one count to the next, and from one number of reports to the next. It stays below the place
+    between two tallies at which the tail is met, which hardly depends on them. Of flips, whose law
+    depends on the count, it is the farthest place at a few counts, and a little more: as sharp as
+    their intervals are.
     """
     tail = 0.5 * alpha * (1 - 1e-12)
     if isinstance(noise, SignedNoise):
-        # Kept is what is less than the critical difference away, in whole numbers.
-        critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
-        return (critical - 1) / noise.gain
+        exponent = noise.exponent(reports)
+        law = _tail_of_difference(noise.parts, exponent, tail)
+        found = law.met(tail) if law else _chernoff_difference(noise.parts, float(exponent), tail)
+        return found / noise.gain
     if isinstance(noise, SeenDecoys):
+        # Hardly ever do as many arrive as are counted with: ends are those of their number alone.
         arrived, share = int(noise.arrived.max()), Fraction(1, noise.values)
         more = _critical_cover(arrived, share, tail) - 1 - arrived * share
         fewer = _critical_cover(arrived, 1 - share, tail) - 1 - arrived * (1 - share)
@@ -192,22 +197,24 @@ def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
     if not isinstance(noise, Noise):
         raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
     spread = math.sqrt(float(noise.tally_variance([0, reports], reports).max()))
-    # Means fall between whole tallies, in another way at every count: many where a tally is much.
-    places = max(_PLACES, math.ceil(2.0 / (SHARPNESS * max(spread, SHARPNESS))))
-    counts = sorted({reports * part // places for part in range(places + 1)})
+    counts = sorted({reports * part // _PLACES for part in range(_PLACES + 1)})
     if spread**2 > _LONGEST_VARIANCE:
         # Closed bounds see no more of the count than its variance.
         counts = [reports // 2]
-    far = [
-        _critical(one, held, reports, tail) - 1 - float(one.base(reports) + one.slope * held)
-        for one in (noise, noise.mirrored())
-        for held in (range(reports + 1) if reports < places else counts)
-    ]
+    far = [_met(one, held, reports, tail) for one in (noise, noise.mirrored()) for held in counts]
     return (max(far) + SHARPNESS * spread) / float(noise.slope)
 
 
+def _met(noise: Noise, held: int, reports: int, tail: float) -> float:
+    """Return how far from its mean the tail of a tally is met, by closed bounds if it is long."""
+    mean = float(noise.base(reports) + noise.slope * held)
+    if float(noise.tally_variance(held, reports)) > _LONGEST_VARIANCE:
+        return _critical(noise, held, reports, tail) - mean
+    return _tail_of_tally(noise, held, reports, tail).met(tail, mean)
+
+
 def _critical(noise: Noise, held: int, reports: int, tail: float) -> int:
-    """Return a critical tally as ``_critical_tally`` does, by closed bounds where laws are long."""
+    """Return a tally c with P[S ≥ c] ≤ ``tail``, by closed bounds where laws are long."""
     if float(noise.tally_variance(held, reports)) <= _LONGEST_VARIANCE:
         return _critical_tally(noise, held, reports, tail)
 
@@ -348,12 +355,56 @@ LYAPUNOV = 0.5600
 """Berry–Esseen for independent, unequal terms [Shevtsova 2010, Doklady Math. 82(3), 862–864]."""
 
 
-def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
-    """Return a tally c with P[S ≥ c] ≤ ``tail`` when ``held`` of ``reports`` hold the value.
+class _Tail(NamedTuple):
+    """Upper bounds of P[S ≥ s] for every tally s on a lattice, and between two of them."""
 
-    It is the least such c where the parts of the law are short. Longer parts are first
-    rounded up to a lattice, which moves c up by less than a step per part: the answer
-    stays proven and costs at most 3/``_STEPS`` of a standard deviation.
+    start: int
+    step: int
+    above: WideArray
+
+    @classmethod
+    def of(cls, start: int, step: int, law: Law) -> _Tail:
+        """Return the tail of a law on a lattice from ``start`` on."""
+        above = np.cumsum(law.mass[::-1])[::-1]
+        # Up: twice the relative error for these sums, and all that is missing may lie in the tail.
+        error = 1 + 2 * (law.relative + gamma(len(above) + 8.0))
+        return cls(start, step, above * error + law.missing)
+
+    def _last(self, tail: float) -> int:
+        """Return the last point of the lattice that is too likely."""
+        return int(np.count_nonzero(self.above > Wide(tail))) - 1
+
+    def critical(self, tail: float) -> int:
+        """Return the least c, or one a little above it, with P[S ≥ c] ≤ ``tail``."""
+        # Nothing lies between two lattice points, so c stands right behind the last one that is
+        # too likely.
+        return self.start + self.step * self._last(tail) + 1
+
+    def met(self, tail: float, mean: float = 0.0) -> float:
+        """Return how far from the mean the tail is met, its logarithm straight between points.
+
+        Where there is next to no noise, and nothing is too likely a whole tally away, it is how
+        far the last point is that is too likely.
+        """
+        last = self._last(tail)
+        far = self.start + self.step * last - mean
+        if far < 1.0 or last + 1 == len(self.above):
+            return far
+        here, behind = np.log(self.above[last] / Wide(tail)), np.log(self.above[last + 1])
+        return far + self.step * float(here / (here + np.log(Wide(tail)) - behind))
+
+
+def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
+    """Return a tally c with P[S ≥ c] ≤ ``tail`` when ``held`` of ``reports`` hold the value."""
+    return _tail_of_tally(noise, held, reports, tail).critical(tail)
+
+
+def _tail_of_tally(noise: Noise, held: int, reports: int, tail: float) -> _Tail:
+    """Return the right tail of a tally when ``held`` of ``reports`` hold the value.
+
+    It is exact where the parts of the law are short. Longer parts are first rounded up to a
+    lattice, which moves tallies up by less than a step per part: the tail stays proven, and where
+    it is met moves by at most 3/``_STEPS`` of a standard deviation.
     """
     # What windows miss is added to the tail: a ten-thousandth of it costs next to nothing.
     cut = Wide(tail) * Wide(1e-4)
@@ -373,14 +424,7 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
         # middle.
         total = laws.convolve(total, _rounded_up(part, step), most_products=1 << 62)
         offset += part.start + (step - 1) * (len(part.mass) > 1)
-    above = np.cumsum(total.mass[::-1])[::-1]
-    # Up: twice the relative error for these sums, and all that is missing may lie in the tail.
-    above = above * (1 + 2 * (total.relative + gamma(len(above) + 4.0))) + total.missing
-    # Lattice point i stands for the tally offset + step·i; `first` points are too likely.
-    first = int(np.count_nonzero(above > Wide(tail)))
-    # Nothing lies between two lattice points, so c stands right behind the last one that is too
-    # likely.
-    return offset + step * (first - 1) + 1
+    return _Tail.of(offset, step, total)
 
 
 def _binomial(count: int, chance: Fraction, cut: object) -> Law:
@@ -539,15 +583,21 @@ def _critical_difference(
     D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
     rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
     """
-    law = law_of_difference(parts, exponent, tail)
-    if law is None:
+    found = _tail_of_difference(parts, exponent, tail)
+    if found is None:
         return _chernoff_difference(parts, float(exponent), tail)
-    step, total = law
-    above = np.cumsum(total.mass[::-1])[::-1]
-    above = above * (1 + 2 * (total.relative + gamma(len(above) + 8.0))) + total.missing
-    first = int(np.count_nonzero(above > Wide(tail)))
-    # D is at most a lattice point; c is one more than the lattice point before the first one.
-    return step * (total.start + first - 1) + 1
+    return found.critical(tail)
+
+
+def _tail_of_difference(
+    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
+) -> _Tail | None:
+    """Return the right tail of D, which is at most a lattice point; None where it is too long."""
+    found = law_of_difference(parts, exponent, tail)
+    if found is None:
+        return None
+    step, law = found
+    return _Tail.of(step * law.start, step, law)
 
 
 def law_of_difference(
