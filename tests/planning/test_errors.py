@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -189,6 +190,17 @@ def test_what_holds_together_needs_less_noise() -> None:
 def test_what_rounding_alone_exceeds_is_no_plan() -> None:
     with pytest.raises(NoPlanFound, match="an error of"):
         cf.plan(cf.Number(0, 1), users=100, error=cf.Error(0.001), max_messages=2)
+
+
+def test_a_refusal_says_what_was_asked_and_which_error_works() -> None:
+    error = cf.Error(0.12, 0.9, together=True)
+    with pytest.raises(NoPlanFound, match="of the crowd in 90% intervals that hold together") as no:
+        cf.plan(cf.Number(0, 1, missing="count"), users=100, error=error, max_messages=2)
+    assert no.value.hint is not None
+    assert "an error of 0.48" in no.value.hint
+    looser = replace(error, share=0.48)
+    made = cf.plan(cf.Number(0, 1, missing="count"), users=100, error=looser, max_messages=2)
+    assert looser.margin(made.parts, made.reports) <= looser.share
 
 
 def test_together_is_yes_or_no() -> None:

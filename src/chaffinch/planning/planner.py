@@ -452,7 +452,7 @@ def _nothing(wishes: _Wishes, task: Task, found: list[Candidate]) -> NoPlanFound
     wish = (
         f"epsilon {target.epsilon:g} with delta {target.delta:g}"
         if target is not None
-        else f"an error of {error.share:g} of the crowd"  # type: ignore[union-attr]
+        else _error_words(error)  # type: ignore[arg-type]
     )
     if task.local_epsilon is not None:
         wish += f", a local epsilon of at most {task.local_epsilon:g}"
@@ -465,6 +465,7 @@ def _nothing(wishes: _Wishes, task: Task, found: list[Candidate]) -> NoPlanFound
             _more_users(wishes),
             _more_messages(wishes, task, found),
             _looser_target(wishes),
+            _looser_error(wishes),
         )
         if way
     ]
@@ -490,11 +491,18 @@ _WAYS = {
     "users": "{:,} users",
     "max_messages": "{:,} messages per report",
     "epsilon": "epsilon {:g}",
+    "error": "an error of {:g}",
     "local_epsilon": "a local epsilon of {:g}",
     "influence": "an influence of {:g} people",
 }
 _MOST_TRIES = 5
 """So many numbers of messages are tried: other protocols are chosen where more are allowed."""
+
+
+def _error_words(error: Error) -> str:
+    hold = " that hold together" if error.together else ""
+    level = percent_text(error.confidence)
+    return f"an error of {error.share:g} of the crowd in {level} intervals{hold}"
 
 
 def _works(wishes: _Wishes) -> bool:
@@ -587,6 +595,15 @@ def _looser_target(wishes: _Wishes) -> _Way | None:
         ladder.append(replace(wishes, target=Target(epsilon, delta)))
     found = _first_that_works(ladder)
     return None if found is None or found.target is None else ("epsilon", found.target.epsilon)
+
+
+def _looser_error(wishes: _Wishes) -> _Way | None:
+    error = wishes.error
+    while error is not None and error.share < 0.25:
+        error = replace(error, share=rounded_up(2.0 * error.share))
+        if _works(replace(wishes, error=error)):
+            return "error", error.share
+    return None
 
 
 def _target(target: object) -> Target:
