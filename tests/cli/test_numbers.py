@@ -87,6 +87,20 @@ def test_short_words_and_single_bits_say_what_proves_them(cli: Callable[..., Don
     assert "assumed_pair" not in document["numbers"][0]
 
 
+def test_rounds_of_vectors_tell_what_each_end_is(cli: Callable[..., Done]) -> None:
+    vectors = ("privacy", "vectors", "--users", 200, "--bits", 3, "--flip", "0.3", "--times", 2)
+    document = json.loads(cli(*vectors, "--delta", 1e-6, "--json").out)
+    (row,) = document["numbers"]
+    assert row["lower"] < row["upper"]
+    assert (row["lower_is"], row["upper_is"]) == ("worst crowd found", "its rounds composed")
+    assert "assumed_pair" not in row
+    assert "in a round" in document["unproven"]
+    lines = cli(*vectors, "--delta", 1e-6).out.splitlines()
+    assert any("worst crowd found" in line for line in lines)
+    assert any("every crowd, proven (its rounds" in line for line in lines)
+    assert any(line.startswith("Unproven: ") for line in lines)
+
+
 def test_rounds_cost_more(cli: Callable[..., Done]) -> None:
     def epsilon(*more: object) -> float:
         document = json.loads(cli(*BITS, "--delta", 1e-6, "--json", *more).out)

@@ -296,7 +296,7 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 
 def _show_numbers(rows: list[dict[str, Any]], output: Output) -> None:
     """Print both ends of every number; ends of different origin each with what it is."""
-    if any("assumed_pair" in row for row in rows):
+    if any("lower_is" in row for row in rows):
         output.table(["given", "found", "what", "at least", "at most"], word_lines(rows), texts=3)
         return
     output.table(

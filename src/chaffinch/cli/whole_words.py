@@ -28,6 +28,9 @@ def ends_of_words(
     words = _whole_words(found)
     if words is None:
         return {}
+    if words is not found:
+        # Of several rounds there is no assumed pair, and the ends are still of different origin.
+        return {"lower_is": _FOUND, "upper_is": "its rounds composed"}
     pair = words.assumed_pair()
     bracket = pair.epsilon(given) if what == "epsilon" else pair.delta(given)
     epsilon = upper if what == "epsilon" else given
@@ -49,27 +52,30 @@ def unproven_of(found: Mechanism) -> str | None:
         "Unproven: that no crowd is worse than the worst one found. The guarantee is the proven "
         "number, which may be far above the truth: of the others the privacy blanket counts only "
         f"words that are redrawn in all {words.length} bits, on average {words.hidden_words:.3g} "
-        f"of {words.records:,}."
+        f"of {words.records:,}{'' if words is found else ' in a round'}."
     )
 
 
 def word_lines(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Return three lines of a table for every number."""
+    """Return a line of a table for each end of every number, and for the assumed pair."""
     lines = []
     for row in rows:
-        assumed = row["assumed_pair"]
-        low, high = lower_text(assumed["lower"]), upper_text(assumed["upper"])
         proven = f"every crowd, proven ({row['upper_is']})"
         lines += [
             [row["given"], row["found"], row["lower_is"], lower_text(row["lower"]), ""],
             ["", "", proven, "", upper_text(row["upper"])],
-            ["", "", _ASSUMED, low, high],
         ]
+        if "assumed_pair" in row:
+            low, high = row["assumed_pair"]["lower"], row["assumed_pair"]["upper"]
+            lines.append(["", "", _ASSUMED, lower_text(low), upper_text(high)])
     return lines
 
 
 def _whole_words(found: Mechanism) -> WordMechanism | None:
+    """Return the words that are released, once or in every round."""
+    from chaffinch.privacy import Composition
     from chaffinch.privacy.mechanisms.records import WordMechanism
 
+    once = found.parts[0][0] if isinstance(found, Composition) else found
     # One bit a word is a plain sum, of which every crowd is searched.
-    return found if isinstance(found, WordMechanism) and found.length > 1 else None
+    return once if isinstance(once, WordMechanism) and once.length > 1 else None
