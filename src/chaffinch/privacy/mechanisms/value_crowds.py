@@ -39,7 +39,7 @@ _EXCESS, _GROWTH = 0.02, 0.7
 """How far above the worst crowd seen a proven delta may be, and how that grows as delta falls."""
 _COVERING, _HURRY = 0.6, 5.0
 """The share of work for a whole curve, and how much looser what is left is proven at its end."""
-_STEPS = ((0.004, 0.25), (0.016, 2.0), (0.04, 1.0))
+_STEPS = ((0.004, 0.25), (0.016, 3.0), (0.04, 1.0))
 """So far above the epsilon of the worst crowd seen a proof is tried, with such shares of work."""
 _TOLERANCE = 1e-4
 _MOST_WORK = 1.2e10
