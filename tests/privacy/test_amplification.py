@@ -369,3 +369,11 @@ def test_bad_responses_are_refused(bad: dict[str, float]) -> None:
     given = {"local_epsilon": 1.0, "values": 3, "users": 10} | bad
     with pytest.raises(InvalidInput):
         ShuffledResponse(**given)  # type: ignore[arg-type]
+
+
+def test_a_table_with_zeros_is_asked_for_any_epsilon() -> None:
+    half = ShuffledTable([[1, 0], ["1/2", "1/2"]], users=100)
+    far = [half.delta(epsilon) for epsilon in (4096.0, 1e7, 1e300)]
+    # The second value names itself with chance 1/2, whatever epsilon is.
+    assert all(one.lower <= 0.5 <= one.upper < 0.5 * (1 + 1e-9) for one in far)
+    assert far[0].lower > 0.5 * (1 - 1e-9)

@@ -28,6 +28,8 @@ from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 LARGEST_EPSILON = 2.0**9
 _TOLERANCE = 1e-9
+_LARGEST_GROWTH = 2.0**12
+"""Beyond this epsilon a table with zeros has its delta from here as upper end, and 0 as lower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,13 @@ class ShuffledRandomizer(Mechanism):
         """Return the blanket at e^epsilon rounded down, where delta is larger."""
         if epsilon >= self._local:
             return 0.0
-        growth = exp_ends(epsilon)[0]
+        growth = exp_ends(min(epsilon, _LARGEST_GROWTH))[0]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._blankets]
         return min(1.0, max(end.upper for end in ends))
 
     def _lower(self, epsilon: float) -> float:
         """Return the worst crowd found, at e^epsilon rounded up: a true lower end."""
-        if epsilon >= self._local:
+        if epsilon >= self._local or epsilon > _LARGEST_GROWTH:
             return 0.0
         growth = exp_ends(epsilon)[1]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]

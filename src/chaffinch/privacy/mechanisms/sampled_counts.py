@@ -43,7 +43,6 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.precision import (
-    LARGEST_EXPONENT,
     Floats,
     Wide,
     down,
@@ -63,6 +62,8 @@ _NODES = 48
 """Nodes of the profile of the second count."""
 _FEW_COUNTS = 2_000
 """Up to so many people of one value a lower end is looked for among pairs of counts."""
+_LARGEST_EPSILON = 700.0
+"""From here on only a sure sign is above e^ε: delta is p^K, whatever epsilon is."""
 _DOUBLE = 1e-9
 """What logarithms and products in double precision may be off, many times over."""
 
@@ -121,7 +122,7 @@ class SampleAndThreshold(Mechanism):
 
     def delta(self, epsilon: float) -> Bracket:
         """Return the bracket of delta over all counts, in both directions."""
-        wanted = checks.epsilon(epsilon)
+        wanted = min(checks.epsilon(epsilon), _LARGEST_EPSILON)
         if self.neighbours == "add-remove":
             return self._one_count(wanted)
         upper = self._two_counts(wanted)
@@ -154,7 +155,7 @@ class SampleAndThreshold(Mechanism):
 
     def worst_count(self, epsilon: float) -> int:
         """Return how many hold the value in the worst case, the added user among them."""
-        growth = exp_ends(checks.epsilon(epsilon))[0]
+        growth = exp_ends(min(checks.epsilon(epsilon), _LARGEST_EPSILON))[0]
         found = math.ceil((self.threshold - 1) / (1 - (1 - self.sampling_rate) / growth))
         return max(found, self.threshold)
 
@@ -207,7 +208,7 @@ class SampleAndThreshold(Mechanism):
 def _ends_added(counts: SampleAndThreshold, epsilon: float) -> Bracket:
     """Return δ at the worst count when one user is added."""
     rate, least = counts.sampling_rate, counts.threshold
-    excess = exp_minus_one(min(epsilon, LARGEST_EXPONENT))
+    excess = exp_minus_one(epsilon)
     found = []
     # e^ε is known between two rationals, which nearly always have the same worst count.
     sizes = {math.ceil((least - 1) / (1 - (1 - rate) / growth)) for growth in exp_ends(epsilon)}
