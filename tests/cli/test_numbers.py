@@ -12,6 +12,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch import privacy
+from chaffinch.charts.curves import mechanism_name
 from chaffinch.cli import compare
 from chaffinch.cli.compare import _named, _Randomizer
 from chaffinch.cli.privacy import _MECHANISMS, _make_mechanism, _Parameters
@@ -339,6 +340,35 @@ def test_named_randomizers_stand_beside_the_same_bounds(cli: Callable[..., Done]
     kinds = {row["name"]: row["kind"] for row in compared["bounds"]}
     assert kinds["blanket, Bennett"] == kinds["blanket, Hoeffding"] == "published"
     assert kinds["clones, numerical"] == kinds["privacy blanket"] == "proven"
+
+
+def test_a_randomizer_that_nothing_is_asked_of_is_refused(cli: Callable[..., Done]) -> None:
+    asked = ("compare", "--users", 1000, "--delta", 1e-6, "--randomizer", "laplace")
+    done = cli(*asked, "--epsilon", 1)
+    assert done.code == 2
+    assert "--local-epsilon" in done.err
+    # In the words of what was given: values, not steps.
+    done = cli(*asked, "--local-epsilon", 1, "--values", 100)
+    assert done.code == 2
+    assert "number of values" in done.err
+    assert "2 to 33" in done.err
+
+
+def test_randomizers_are_found_by_their_short_names(cli: Callable[..., Done]) -> None:
+    for verb in ("privacy", "compare"):
+        words = " ".join(cli(verb, "--help").out.replace("│", " ").split())
+        assert all(short in words for short in ("GRR", "k-RR", "SUE", "OUE", "OLH")), verb
+
+
+def test_a_subset_has_a_size_in_words() -> None:
+    words = mechanism_name(_named("subset-selection", 2.0, 10, 50))
+    assert "10 values, subsets of 1, local epsilon 2" in words
+
+
+def test_sampled_counts_are_asked_for_any_epsilon(cli: Callable[..., Done]) -> None:
+    asked = ("privacy", "sample", "--sampling", 0.105, "--threshold", 20, "--epsilon", 1e6)
+    (row,) = json.loads(cli(*asked, "--json").out)["numbers"]
+    assert row["lower"] <= 0.105**20 * (1 + 1e-9) <= row["upper"] * (1 + 1e-8)
 
 
 def test_every_randomizer_has_the_same_name_twice() -> None:

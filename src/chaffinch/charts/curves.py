@@ -261,9 +261,11 @@ def mechanism_name(mechanism: Mechanism) -> str:
     if isinstance(mechanism, ShuffledResponse):
         return words + f", {mechanism.values:,}-ary, local epsilon {mechanism.local_epsilon:.4g}"
     if isinstance(mechanism, ShuffledRandomizer) and type(mechanism) is not ShuffledTable:
-        for name in ("values", "bits", "hashes", "buckets", "size", "steps"):
+        for name in ("values", "bits", "hashes", "buckets", "steps"):
             if name in parameters:
                 words += f", {parameters[name]:,} {name}"
+        if "size" in parameters:
+            words += f", subsets of {parameters['size']:,}"
         words += f", local epsilon {mechanism.local_epsilon:.4g}"
     return words
 

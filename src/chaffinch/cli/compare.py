@@ -63,7 +63,7 @@ def compare(  # noqa: PLR0913 - one for each option
     delta: float,
     epsilon: float | None = None,
     local_epsilon: float | None = None,
-    randomizer: _Randomizer = "response",
+    randomizer: _Randomizer | None = None,
     table: Path | None = None,
     values: int = 10,
     plot: Path | None = None,
@@ -88,8 +88,9 @@ def compare(  # noqa: PLR0913 - one for each option
     local_epsilon
         Compare bounds of a randomizer among --values, with this local epsilon.
     randomizer
-        Which one: k-ary response, a unary encoding, local hashing, subset selection, or Laplace
-        noise on a grid of --values points.
+        Which one: k-ary response (also GRR or k-RR; if none is named), symmetric or optimized unary
+        encoding (SUE, OUE), local hashing (OLH), subset selection, or Laplace noise on a grid of
+        --values points.
     table
         Compare bounds of the randomizer in a CSV or JSON file: a row of chances for each input.
     values
@@ -108,8 +109,11 @@ def compare(  # noqa: PLR0913 - one for each option
     if plot is not None and epsilon is not None:
         rule = "given with --local-epsilon or --table"
         raise InvalidInput("option --plot", rule, Plainly("--epsilon"))
+    if randomizer is not None and local_epsilon is None:
+        raise InvalidInput("option --randomizer", "given with --local-epsilon", randomizer)
     if epsilon is None:
-        _compare_bounds(users, delta, local_epsilon, randomizer, values, table, plot, output)
+        name = randomizer or "response"
+        _compare_bounds(users, delta, local_epsilon, name, values, table, plot, output)
         return
     _compare_parameters(users, epsilon, delta, values, output)
 
@@ -155,6 +159,8 @@ def _named(name: _Randomizer, local: float, values: int, users: int) -> Shuffled
     """Return a randomizer by its name."""
     known = cf.privacy.randomizers
     if name == "laplace":
+        most = known.DiscreteLaplace.most_steps + 1
+        cf.checks.whole("number of values of laplace", values, least=2, most=most)
         return known.DiscreteLaplace(local_epsilon=local, steps=values - 1, users=users)
     kinds = {
         "response": known.ShuffledResponse,

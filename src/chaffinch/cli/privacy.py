@@ -173,9 +173,9 @@ def privacy(  # noqa: PLR0913 - one for each option
         (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
         (clear among signed decoys), responders (bits in clear, some users answer at random),
         sample (counts of a sample, published from a threshold on),
-        response (k-ary randomized response), symmetric-unary and optimized-unary (one-hot vectors
-        sent whole), rappor (both steps), local-hashing, subset-selection, laplace (noise on a
-        grid), table (any randomizer of one message).
+        response (k-ary randomized response: GRR, k-RR), symmetric-unary and optimized-unary
+        (one-hot vectors sent whole: SUE, OUE), rappor (both steps), local-hashing (OLH),
+        subset-selection, laplace (noise on a grid), table (any randomizer of one message).
     times
         How often the same people are asked.
     delta

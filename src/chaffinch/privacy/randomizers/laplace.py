@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.amplification import ShuffledTable
 from chaffinch.privacy.numerics.precision import exp_ends
 from chaffinch.privacy.randomizers.chances import check_local_epsilon, grain_above
-
-_MOST_STEPS = 32
 
 
 class DiscreteLaplace(ShuffledTable):
@@ -24,11 +23,13 @@ class DiscreteLaplace(ShuffledTable):
     True
     """
 
+    most_steps: ClassVar[int] = 32
+
     def __init__(
         self, *, local_epsilon: float, steps: int, users: int, relative_width: float = 1e-3
     ) -> None:
         asked = check_local_epsilon(local_epsilon)
-        self.steps = checks.whole("number of steps", steps, least=1, most=_MOST_STEPS)
+        self.steps = checks.whole("number of steps", steps, least=1, most=self.most_steps)
         # Down: a quotient that was rounded up would be more than was asked for, steps times over.
         step = math.nextafter(asked / self.steps, 0.0)
         self.ratio = grain_above(1 / exp_ends(step)[0])
