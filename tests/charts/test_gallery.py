@@ -9,6 +9,7 @@ import math
 import re
 import typing
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from chaffinch.cli import figures as verb
 from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.privacy import published
+from chaffinch.privacy.amplification import ShuffledResponse, clone_epsilon_closed_form
 
 QUICK = (
     "one-bit-errors",
@@ -123,8 +125,11 @@ def test_theorem_two_is_below_the_exact_curve_here_and_false_elsewhere() -> None
     levels = np.array(exact.x)
     assert np.all(np.array(gaussian.y) <= np.array(exact.other_end) + 1e-12)
     gap = np.array(exact.y) - np.interp(levels, theorem.x, theorem.y)
-    assert gap.min() > -0.01  # between the steps of a falling line
+    assert gap.min() > -1e-6
     assert gap.max() == pytest.approx(0.14, abs=0.01)
+    # The steps are upright: level for as long as the sum is the same.
+    falls = np.array(theorem.y)[:-1] - np.array(theorem.y)[1:] > 1e-6
+    assert np.diff(theorem.x)[falls].max() < 1e-8
     assert np.all(np.interp(levels, cheu.x, cheu.y) <= np.array(exact.y) + 1e-12)
     assert perfect.style == "reference"
 
@@ -208,15 +213,41 @@ def test_amplification_lines_stand_in_order(monkeypatch: pytest.MonkeyPatch) -> 
     figure, other = amplification.by_users().charts
     assert isinstance(figure, Figure)
     assert isinstance(other, Figure)
-    exact, clones, closed, bennett, hoeffding, erlingsson = figure.series
+    exact, clones, closed, bennett, hoeffding, erlingsson, local = figure.series
     for bound in (clones, closed, bennett, hoeffding, erlingsson):
-        assert bound.x == exact.x
-        assert np.all(np.array(bound.y) > np.array(exact.y))
-    assert np.all(np.array(clones.y) < np.array(hoeffding.y))
+        # Closed forms have more points between.
+        found = dict(zip(bound.x, bound.y, strict=True))
+        assert all(found[x] > y for x, y in zip(exact.x, exact.y, strict=True))
+        assert len(found) == len(exact.x) if bound is clones else len(found) > len(exact.x)
+    loose = dict(zip(hoeffding.x, hoeffding.y, strict=True))
+    assert all(y < loose[x] for x, y in zip(clones.x, clones.y, strict=True))
+    assert local.y == (0.5, 0.5)
     # An external table: clones at n = 1e5, ε₀ = 4 between 0.1675 and 0.1728 at δ = 1e-6.
     assert 0.1675385583317841 < other.series[1].y[1] < 0.172790550755978
     closed = other.series[2]
     assert dict(zip(closed.x, closed.y, strict=True))[100_000.0] == pytest.approx(0.5378040242)
+
+
+def test_bounds_grow_with_the_local_epsilon_as_the_words_say() -> None:
+    # Over one unit, far from where they say nothing: e^(1/2), e and e^(3/2).
+    formulas: list[tuple[Callable[..., float], float]] = [
+        (clone_epsilon_closed_form, 0.5),
+        (published.blanket_bennett_epsilon, 1.0),
+        (published.blanket_hoeffding_epsilon, 1.5),
+    ]
+    for formula, power in formulas:
+        four, five = (formula(local_epsilon=e, users=10**9, delta=1e-6) for e in (4.0, 5.0))
+        assert math.log(five / four) == pytest.approx(power, abs=0.12)
+
+
+def test_the_variation_ratio_is_below_the_truth_as_the_words_say() -> None:
+    given = {"local_epsilon": 1.0, "users": 1000}
+    share = math.expm1(1) / (math.e + 9)
+    claimed = published.variation_ratio_epsilon(**given, variation=share, delta=1e-6)  # type: ignore[arg-type]
+    truth = ShuffledResponse(**given, values=10).epsilon(1e-6)  # type: ignore[arg-type]
+    assert claimed == pytest.approx(0.08010, abs=5e-6)
+    assert truth.lower == pytest.approx(0.08013, abs=5e-6)
+    assert claimed < truth.lower
 
 
 # ---------------------------------------------------------------- words, files, the verb

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.charts import Figure, estimates_chart
+from chaffinch.charts.axis import Axis
 from chaffinch.charts.estimates import DotFigure
 from chaffinch.charts.svg import element, escape
 
@@ -124,3 +125,19 @@ def test_any_text_stays_a_text(text: str) -> None:
     assert set(root.attrib) == {"title"}
     written.encode()
     assert "<" not in escape(text)
+
+
+def test_only_a_picture_that_stands_alone_draws_its_title(curve: Figure) -> None:
+    alone, on_page = parsed(curve.svg()), parsed(curve.svg(styled=False))
+    drawn = [part for part in alone.iter(f"{SPACE}text") if part.get("class") == "cf-title"]
+    assert " ".join(part.text or "" for part in drawn) == curve.title
+    top = float(alone.attrib["viewBox"].split()[1])
+    assert all(top < float(part.attrib["y"]) - 10 for part in drawn)
+    assert max(float(part.attrib["y"]) for part in drawn) < 0
+    assert not any(part.get("class") == "cf-title" for part in on_page.iter())
+    assert on_page.attrib["viewBox"].startswith("0 0 640 ")
+
+
+def test_a_count_has_ticks_at_whole_numbers() -> None:
+    assert [text for _, text in Axis("bits", 0.0, 3.0, whole=True).ticks()] == list("0123")
+    assert "0.5" in [text for _, text in Axis("share", 0.0, 3.0).ticks()]

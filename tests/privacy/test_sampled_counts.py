@@ -191,7 +191,9 @@ def test_extremes_are_brackets() -> None:
     for rate, threshold in (("1e-6", 1), ("1e-6", 1000), ("0.999999", 3), ("1/2", 1000)):
         for kind in ("add-remove", "replace-one"):
             mechanism = SampleAndThreshold(sampling_rate=rate, threshold=threshold, neighbours=kind)
-            found = [mechanism.delta(epsilon) for epsilon in (0.0, 1e-9, 1e-3, 1.0, 50.0, 1e3, 1e300)]
+            found = [
+                mechanism.delta(epsilon) for epsilon in (0.0, 1e-9, 1e-3, 1.0, 50.0, 1e3, 1e300)
+            ]
             assert all(0 <= one.lower <= one.upper <= 1 for one in found)
             uppers = [one.upper for one in found]
             assert uppers == sorted(uppers, reverse=True), (rate, threshold, kind)

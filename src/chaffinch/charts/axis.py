@@ -22,6 +22,8 @@ class Axis:
     low: float
     high: float
     scale: Scale = "linear"
+    whole: bool = False
+    """Whether it counts something, so that ticks stand at whole numbers only."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -33,7 +35,7 @@ class Axis:
         """Return where the ticks stand and what is written there, ``most`` of them or fewer."""
         if self.scale == "log":
             return _powers_of_ten(self.low, self.high, most=most)
-        return _round_numbers(self.low, self.high, most=most)
+        return _round_numbers(self.low, self.high, most=most, least=1.0 if self.whole else 0.0)
 
     def place(self, value: float) -> float:
         """Return where a value lies: 0 at the low end, 1 at the high end, NaN for nowhere."""
@@ -74,13 +76,14 @@ def _power_of_ten(exponent: int) -> str:
     return "10" + str(exponent).translate(_SUPERSCRIPTS)
 
 
-def _round_numbers(low: float, high: float, *, most: int) -> _Ticks:
-    """Return ticks at multiples of 1, 2 or 5 times a power of ten."""
+def _round_numbers(low: float, high: float, *, most: int, least: float) -> _Ticks:
+    """Return ticks at multiples of 1, 2 or 5 times a power of ten, at least ``least`` apart."""
     decade = 10.0 ** math.floor(math.log10((high - low) / most))
     apart = next(
         step * decade
         for step in (1, 2, 5, 10, 20, 50)
-        if math.floor(high / (step * decade) + 1e-9) - math.ceil(low / (step * decade) - 1e-9)
+        if step * decade >= least * (1 - 1e-9)
+        and math.floor(high / (step * decade) + 1e-9) - math.ceil(low / (step * decade) - 1e-9)
         < most
     )
     numbers = range(math.ceil(low / apart - 1e-9), math.floor(high / apart + 1e-9) + 1)

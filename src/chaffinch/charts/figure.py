@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chaffinch import checks
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, element, escape, framed
+from chaffinch.charts.svg import Picture, element, escape, framed, headline
 from chaffinch.errors import InvalidInput, MissingExtra
 from chaffinch.privacy.guarantee import PROVEN, Method, commas_in
 from chaffinch.storage.files import atomic
@@ -200,12 +200,15 @@ def _draw_svg(figure: Figure, *, name: str, styled: bool) -> str:
         )
         body.append(element("text", _legend_name(series), x=_LEFT + 36, y=y))
     height = _HEIGHT + 14 + _LINE * len(figure.series)
+    # A page has the title beside the picture; alone it has to say itself what it shows.
+    words, room = headline(figure.title, bottom=-6) if styled else ([], -6)
+    body.extend(words)
     return framed(
         body,
         name=name,
         title=figure.title,
         description=f"{figure.alternative} {figure.caption}",
-        size=f'viewBox="0 0 {_WIDTH} {height}" width="100%"',
+        size=f'viewBox="0 {-room - 6} {_WIDTH} {height + room + 6}" width="100%"',
         styled=styled,
     )
 

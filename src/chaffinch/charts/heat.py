@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, element, framed
+from chaffinch.charts.svg import Picture, element, framed, headline
 from chaffinch.errors import InvalidInput
 
 _MOST_NUMBERED = 64
@@ -86,7 +86,7 @@ class HeatFigure(Picture):
         return math.nan if math.isnan(value) else min(max(self.scale.place(value), 0.0), 1.0)
 
     def written(self, row: int, column: int) -> str:
-        """Return a cell's number in two digits, or in all before the point."""
+        """Return a cell's number in two or three digits."""
         return short_number(self.values[row][column])
 
     def cells(self) -> Iterator[Cell]:
@@ -125,10 +125,10 @@ class HeatFigure(Picture):
 
 
 def short_number(value: float) -> str:
-    """Return a number in two digits, three below a thousand; a dot where there is none.
+    """Return a number in two digits, from a hundred on in three; a dot where there is none.
 
     >>> short_number(6.945), short_number(155.4), short_number(0.0334), short_number(1689.2)
-    ('6.9', '155', '0.033', '1.7k')
+    ('6.9', '155', '0.033', '1.69k')
     """
     if math.isnan(value):
         return "·"
@@ -139,7 +139,8 @@ def short_number(value: float) -> str:
         ((size, sign) for size, sign in _UNITS if abs(value) >= size * (1 - 5e-4)), (1.0, "")
     )
     shown = value / unit
-    decimals = max(0, 1 - math.floor(math.log10(abs(shown)) + 1e-12))
+    digits = 2 if unit == 1.0 else 3
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(shown)) + 1e-12))
     return f"{shown:.{decimals}f}{sign}" if decimals <= _MOST_DECIMALS else f"{value:.1e}"
 
 
@@ -148,12 +149,17 @@ def _draw_svg(figure: HeatFigure, *, name: str, styled: bool) -> str:
     tall = _tall(figure)
     bottom = _HEAD + tall * len(figure.rows)
     body = [*_names(figure, tall), *_cells(figure, tall), *_scale(figure, bottom)]
+    room = 0
+    if styled:
+        # A page has the title beside the picture; alone it has to say itself what it shows.
+        words, room = headline(figure.title, bottom=0)
+        body = [f'<g transform="translate(0 {room})">', *words, *body, "</g>"]
     return framed(
         body,
         name=name,
         title=figure.title,
         description=f"{figure.alternative} {figure.note}".strip(),
-        size=f'width="100%" height="{bottom + _SCALE:g}"',
+        size=f'width="100%" height="{bottom + _SCALE + room:g}"',
         styled=styled,
     )
 

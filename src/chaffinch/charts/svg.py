@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import html
 import re
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 from chaffinch.charts.axis import Axis
 
 MOST_TICKS = 6
+_TITLE_LETTERS, _TITLE_LINE = 80, 20
+"""How many letters of a title stand in a line, and its height."""
 _HALF_LETTER = 0.012
 """Of the width of a narrow screen."""
 
@@ -29,6 +32,7 @@ STYLE = """
 --cf-main:#6cb8ec;--cf-claim-0:#ff9a57;--cf-claim-1:#4fd0a5;--cf-claim-2:#e79ac4;
 --cf-claim-3:#e8b64c;--cf-claim-4:#bf9fe8;--cf-claim-5:#c9c95a;--cf-heat:#0b6fae}}
 @media print{.cf-chart{--cf-ink:#000;--cf-soft:#444;--cf-grid:#ccc;--cf-main:#00558a}}
+.cf-title{font-size:14px;font-weight:600}
 .cf-soft{fill:var(--cf-soft);font-size:12px}
 .cf-grid{stroke:var(--cf-grid);stroke-width:1}
 .cf-zero{stroke:var(--cf-soft);stroke-width:1}
@@ -103,6 +107,17 @@ def framed(
     described = f'<title>{label}</title><desc id="{identity}-words">{escape(description)}</desc>'
     looks = f"<style>{STYLE}</style>" if styled else ""
     return "".join([opening, described, looks, *body, "</svg>"])
+
+
+def headline(title: str, *, bottom: int) -> tuple[list[str], int]:
+    """Return the lines of a title that end above ``bottom``, and how much room they take."""
+    lines = textwrap.wrap(title, _TITLE_LETTERS)
+    tall = _TITLE_LINE * len(lines)
+    drawn = [
+        element("text", line, x=0, y=bottom - tall + _TITLE_LINE * number + 12, class_="cf-title")
+        for number, line in enumerate(lines)
+    ]
+    return drawn, tall
 
 
 def across(axis: Axis, value: float) -> str:

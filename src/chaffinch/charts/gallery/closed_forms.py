@@ -11,7 +11,7 @@ from chaffinch.charts.table import TableFigure
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import Mechanism, Target, published
 
-_DELTA = 1e-6
+_DELTA, _MILLIONTH = 1e-6, "1e-6"
 _CROWDS = (1_000, 10_000, 1_000_000)
 _EPSILONS = (0.25, 0.5, 1.0, 2.0)
 _VALUES = (10, 100, 1000)
@@ -96,7 +96,7 @@ def _bits() -> TableFigure:
                 )
             )
     return TableFigure(
-        title=f"Flip probability of one bit, delta {_DELTA:g}",
+        title=f"Flip probability of one bit, delta {_MILLIONTH}",
         heads=(
             "users",
             "epsilon",
@@ -134,7 +134,7 @@ def _decoys() -> TableFigure:
                 )
             )
     return TableFigure(
-        title=f"Decoys for one of several values in clear, delta {_DELTA:g}",
+        title=f"Decoys for one of several values in clear, delta {_MILLIONTH}",
         heads=(
             "values",
             "epsilon",
@@ -171,7 +171,7 @@ def _values() -> TableFigure:
                 )
             )
     return TableFigure(
-        title=f"Flip probability of one of 100 values, sums seen, delta {_DELTA:g}",
+        title=f"Flip probability of one of 100 values, sums seen, delta {_MILLIONTH}",
         heads=(
             "users",
             "epsilon",
@@ -203,7 +203,7 @@ def _cover() -> TableFigure:
                 (f"{decoys:,}", f"{epsilon:g}", _flip(exact), _flip(asked), _ratio(asked, exact))
             )
     return TableFigure(
-        title=f"Flip probability of one of 1,000 values among decoys, sums seen, delta {_DELTA:g}",
+        title=f"Flip probability, one of 1,000 values among decoys, sums seen, delta {_MILLIONTH}",
         heads=("decoys", "epsilon", "exact", "by (5.26)", "× exact"),
         rows=tuple(rows),
         note="Exact: the smallest that is proven.",

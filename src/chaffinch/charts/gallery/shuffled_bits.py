@@ -22,6 +22,7 @@ from chaffinch.charts.gallery.gaussian import ShiftedTensor, gaussian_deltas, ga
 from chaffinch.charts.gallery.section import Section
 from chaffinch.privacy import published
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.laws import binomial
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.tradeoff import TradeOff
 
@@ -36,6 +37,7 @@ _LEAST = 1e-12
 _POINTS, _FEW = 241, 61
 _LEVELS = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 201))
 """Type I errors, closer together where the curves bend the most."""
+_BESIDE_STEP = 1e-9
 _SEEN = np.linspace(0.01, 0.99, 99)
 """Where a Gaussian parameter is read off the theorem."""
 _CLAIMED_AT = np.linspace(0.005, 1.2, 240)
@@ -117,22 +119,26 @@ def _half(line: Series) -> str:
 
 
 def _one_bit_tradeoff() -> Figure:
-    theorem = published.shifted_binomial_tradeoff(_STEPS, users=USERS, flip_probability=float(FLIP))
+    steps = _steps(USERS, FLIP)
+    theorem = published.shifted_binomial_tradeoff(steps, users=USERS, flip_probability=float(FLIP))
     gaussian = gaussian_tradeoff(_mu(), _LEVELS)
     return _tradeoff(
         f"One flipped bit: {USERS} users, of whom {EXPECTED} answer at random on average",
         [
             _errors(_bit(), "exact, worst crowd"),
             Series(f"Gaussian, least μ = {_mu():.4f}", _plain(_LEVELS), _plain(gaussian), "bound"),
-            Series(_THEOREM, _plain(_STEPS), _plain(theorem), "published"),
+            Series(_THEOREM, _plain(steps), _plain(theorem), "published"),
             _errors_of(*_cheu_deltas(_one_bit_by_cheu), _CHEU, "published"),
         ],
         _terms(_bit()),
     )
 
 
-_STEPS = np.linspace(0.0, 1.0, 401)
-"""Where a curve that falls in steps is asked."""
+def _steps(trials: int, chance: Fraction) -> Floats:
+    """Return the levels on both sides of every step of 1 − F(F⁻¹(α) + 1), F binomial."""
+    below = np.cumsum(binomial(trials, chance, 1e-30).mass).astype(np.float64)
+    sides = np.concatenate([[0.0], below * (1 - _BESIDE_STEP), below * (1 + _BESIDE_STEP), [1.0]])
+    return np.unique(np.clip(sides, 0.0, 1.0))
 
 
 def _ten_bits_tradeoff() -> Figure:
@@ -181,12 +187,13 @@ def _ten_bits_tradeoff() -> Figure:
 
 def _responders_tradeoff() -> Figure:
     mechanism = privacy.RandomResponders(responders=RESPONDERS)
-    claimed = published.random_responders_tradeoff(_STEPS, responders=RESPONDERS)
+    steps = _steps(RESPONDERS, Fraction(1, 2))
+    claimed = published.random_responders_tradeoff(steps, responders=RESPONDERS)
     return _tradeoff(
         f"{RESPONDERS} of {USERS} users answer at random, the others tell the truth",
         [
             _errors(mechanism, "exact, every crowd"),
-            Series("Chen and Long 2021, claim B.4", _plain(_STEPS), _plain(claimed), "published"),
+            Series("Chen and Long 2021, claim B.4", _plain(steps), _plain(claimed), "published"),
             _errors_of(*_cheu_deltas(_responders_by_cheu), _CHEU, "published"),
         ],
         _terms(mechanism),

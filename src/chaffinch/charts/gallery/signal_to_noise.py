@@ -142,7 +142,7 @@ def _best_coefficients(
     last = [f"{line.name}: {', '.join(f'{c:.3f}' for c in line.y)}" for line in (*measured, exact)]
     return Figure(
         title=f"Best coefficients, {_filters(count)}, flip probability {flip_probability}",
-        x=Axis("set bits y of a pattern", 0.0, float(count)),
+        x=Axis("set bits y of a pattern", 0.0, float(count), whole=True),
         y=Axis("coefficient of every such pattern", -1.0, 1.0),
         series=(*measured, exact, claimed),
         alternative=(
