@@ -21,6 +21,7 @@ from chaffinch.privacy.randomizers import (
     SubsetSelection,
     SymmetricUnary,
 )
+from chaffinch.privacy.randomizers.rappor import _filter_outputs
 from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 from tests.privacy.test_amplification import worst_delta
 
@@ -300,3 +301,15 @@ def test_randomizers_compose_and_are_drawn() -> None:
 def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(InvalidInput):
         make()
+
+
+def test_bits_that_a_pair_of_filters_shares_are_covered_as_all_others() -> None:
+    # Every input sends an output v with at least (what no bit of a value weighs) for each hash.
+    table = filters(8, 3, *steps_of("one"))
+    keep, noise = steps_of("one")
+    for shared in range(3):
+        outputs = list(_filter_outputs(keep, noise, 3, shared))
+        assert sum(cover for _, _, cover in outputs) == ((1 - keep) / (1 - noise)) ** 3
+        first, second = table[0], table[{0: -1, 1: 20, 2: 1}[shared]]
+        gap = sum((max(a - b, F(0)) for a, b in zip(first, second, strict=True)), F(0))
+        assert sum(max(a - b, F(0)) for a, b, _ in outputs) == gap
