@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -513,10 +513,19 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
         # Noise is shared out per value: a device has as many shares as there are values.
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
         found = Signed(ratio, flood, setting.crowd, 0)
-        room = _messages(found, values).size_within(allowed, most=2 * _MOST_ROOM)
+        room = _room(_messages(found, values), allowed)
         return replace(found, room=room)
 
     return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
+
+
+@lru_cache(maxsize=1024)
+def _room(noise: NoiseMessages, chance: float) -> int:
+    """Return the room that is too small with this chance, which is asked for again and again.
+
+    A hint for a survey of fifty choices tunes the same noise for several limits of messages.
+    """
+    return noise.size_within(chance, most=2 * _MOST_ROOM)
 
 
 def _dropped(setting: Setting) -> float:

@@ -133,7 +133,7 @@ def _exact(ratio: float, flood: NDArray[np.float64]) -> tuple[Fraction, tuple[Fr
     return drawable, tuple(Fraction(math.ceil(rate * 2.0**40), 1 << 40) for rate in flood)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -> int:
     """Return the K with the fewest messages whose noise fits into a report, or the shortest."""
     laws = {

@@ -324,7 +324,7 @@ class NoiseMessages:
         return np.asarray(self.scale * total)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _tail(law: NoiseMessages, first: int) -> float:
     """Return what is asked for again for every question with the same noise."""
     return law._tail(first)  # noqa: SLF001 - kept for its own class
