@@ -247,7 +247,7 @@ class SurveyFile:
             max_messages=self.max_messages,
             local_epsilon=self.local_epsilon,
             influence=self.influence,
-            protocol=protocol or self.protocol,
+            protocol=self.protocol if protocol is None else protocol,
             anyway=anyway or self.anyway,
             progress=progress,
         )
