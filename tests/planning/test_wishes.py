@@ -261,3 +261,11 @@ def test_fifty_questions_have_true_ways_out() -> None:
     assert ways
     for way in ways:
         assert cf.plan(survey, **wishes | way).own
+
+
+def test_a_wish_that_anything_meets_is_not_told_as_one() -> None:
+    wishes: dict[str, Any] = {"target": cf.Target(0.2, 1e-12), "protocol": "signed decoys"}
+    for most, told in ((math.inf, False), (3.0, True)):
+        with pytest.raises(NoPlanFound, match="must meet epsilon") as refused:
+            cf.plan(cf.Bit(), users=2, max_messages=1, local_epsilon=most, **wishes)
+        assert ("local epsilon" in str(refused.value)) is told

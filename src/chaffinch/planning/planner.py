@@ -454,7 +454,7 @@ def _nothing(wishes: _Wishes, task: Task, found: list[Candidate]) -> NoPlanFound
         if target is not None
         else _error_words(error)  # type: ignore[arg-type]
     )
-    if task.local_epsilon is not None:
+    if task.local_epsilon is not None and math.isfinite(task.local_epsilon):
         wish += f", a local epsilon of at most {task.local_epsilon:g}"
     if math.isfinite(task.influence):
         unasked = " (the default)" if wishes.influence is None else ""
