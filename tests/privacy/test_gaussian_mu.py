@@ -8,12 +8,14 @@ from functools import reduce
 from itertools import product
 
 import mpmath
+import numpy as np
 import pytest
 
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bits import _mu_of
+from chaffinch.privacy.numerics.deep_mu import corner_worths, mu_with, search_mu
 from tests.oracles import exact, mpm
 from tests.tiers import nightly
 
@@ -60,22 +62,115 @@ def test_rare_outcomes_of_large_crowds_are_followed() -> None:
 def test_crowds_too_large_to_be_followed_have_a_mu_of_fewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = privacy.FlippedBits(users=2_000, flip_probability="0.1")
+    # So few flips that there is no ridge to follow.
+    found = privacy.FlippedBits(users=800, flip_probability="0.1")
     narrow = found.gaussian_mu()
     monkeypatch.setattr("chaffinch.privacy.mechanisms.bits._MOST_PRODUCTS", 10**4)
     wide = found.gaussian_mu()
     assert wide.lower <= narrow.upper
-    assert corner(2_000, "0.1") * (1 - 1e-9) <= wide.lower
+    assert corner(800, "0.1") * (1 - 1e-9) <= wide.lower
     assert narrow.upper < 1.1 * narrow.upper < wide.upper
     with pytest.raises(GuaranteeNotProven, match="mu"):
         found.gaussian_mu(relative_width=1e-3)
 
 
-@pytest.mark.long
-def test_a_million_people_have_a_mu() -> None:
-    million = privacy.FlippedBits(users=10**6, flip_probability="0.1").gaussian_mu()
-    fewer = privacy.FlippedBits(users=30_000, flip_probability="0.1").gaussian_mu()
-    assert corner(10**6, "0.1") * (1 - 1e-9) <= million.lower < million.upper < fewer.upper
+def test_along_the_ridge_mu_is_nearly_what_sums_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for users, flip, more in ((2_000, "0.1", {}), (900, "0.3", {"decoys": 500})):
+        found = privacy.FlippedBits(users=users, flip_probability=flip, **more)
+        narrow = found.gaussian_mu()
+        with monkeypatch.context() as changed:
+            changed.setattr("chaffinch.privacy.mechanisms.bits._MOST_PRODUCTS", 10)
+            wide = found.gaussian_mu()
+        assert wide.lower <= narrow.upper
+        assert narrow.lower <= wide.upper
+        assert wide.relative_width < 3e-3
+
+
+def worth(users: int, flip: str, ones: int, most: int) -> mpmath.mpf:
+    """Return what the test "at most so many" is worth in a crowd with so many ones."""
+    with mpmath.workdps(60):
+        q = mpmath.mpf(flip)
+        masses = [mpmath.mpf(0)] * (most + 1)
+        zeros = users - 1 - ones
+        plain = [mpmath.exp(zeros * mpmath.log(1 - q))]
+        for s in range(most):
+            plain.append(plain[-1] * (zeros - s) / (s + 1) * q / (1 - q))
+        for held in range(min(ones, most) + 1):
+            share = mpmath.binomial(ones, held) * (1 - q) ** held * q ** (ones - held)
+            for s in range(held, most + 1):
+                masses[s] += share * plain[s - held]
+        below, at = mpmath.fsum(masses[:-1]), masses[-1]
+        # The target adds a one with q, or with 1 − q.
+        level, power = below + at * q, below + at * (1 - q)
+        return quantile(mpmath.log(power)) - quantile(mpmath.log(level))
+
+
+@pytest.mark.parametrize(
+    ("users", "flip", "most"),
+    [(10**6, "0.1", 54), nightly(10**5, "0.3", 2517), nightly(10**9, "0.1", 54_000)],
+)
+def test_mu_of_any_crowd_is_known_to_a_thousandth(users: int, flip: str, most: int) -> None:
+    found = privacy.FlippedBits(users=users, flip_probability=flip).gaussian_mu()
+    assert found.relative_width < 2e-3
+    # The best test in the worst crowd, found by trying all of them.
+    assert worth(users, flip, 0, most) in found
+    assert worth(users, flip, 3, most) <= found.upper
+
+
+def test_a_lower_end_from_the_rarest_outcome_is_not_rounded_above_it() -> None:
+    for users, flip in ((10**6, "0.45"), (10**9, "0.4"), (10**9, "0.1")):
+        seen = privacy.FlippedBits(users=users, flip_probability=flip).bit_crowds.corner_mu
+        assert corner(users, flip) * (1 - mpmath.mpf("1e-4")) < seen <= corner(users, flip)
+
+
+# ---------------------------------------------------------------- from deltas of any depth
+
+
+def log_delta(epsilon: float, mu: float) -> float:
+    """Return the logarithm of a Gaussian mechanism's delta."""
+    with mpmath.workdps(120):
+        far, near = (mpmath.mpf(epsilon) / mu + side * mpmath.mpf(mu) / 2 for side in (1, -1))
+        tails = [mpmath.erfc(z / mpmath.sqrt(2)) / 2 for z in (near, far)]
+        return float(mpmath.log(tails[0] - mpmath.exp(epsilon) * tails[1]))
+
+
+def test_a_gaussian_delta_gives_its_own_mu_from_below() -> None:
+    for mu, spreads in product((1e-4, 0.02, 1.0, 7.0), (0.01, 1.0, 30.0, 300.0)):
+        found = mu_with(mu * spreads, log_delta(mu * spreads, mu))
+        assert mu * (1 - 1e-4) < found <= mu
+    assert mu_with(1.0, -math.inf) == mu_with(1.0, 0.0) == 0.0
+
+
+def test_lines_of_a_gaussian_curve_give_its_mu_from_above() -> None:
+    for mu in (0.01, 0.5):
+        # Down to e^−7200; a loss above that counts as the largest one.
+        steepest = 120.0 * mu
+        nodes = steepest * np.linspace(0.0, 1.0, 400)[:-1]
+        logs = np.array([log_delta(float(node), mu) for node in nodes])
+        found = corner_worths(np.append(nodes, steepest), np.append(logs, -math.inf))
+        assert np.all(found >= mu)
+        assert found[20:-1].max() < 1.06 * mu
+        assert corner_worths(nodes[:2], np.array([-1.0, -1.0])) == np.inf
+
+
+def test_a_search_for_mu_uses_what_is_known() -> None:
+    asked = []
+
+    def known(epsilon: float, *, upto: float = 1.0) -> tuple[float, float] | None:
+        asked.append(epsilon)
+        log = log_delta(epsilon, 0.1)
+        return (log - 1e-9, log + 1e-9) if epsilon <= upto else None
+
+    low, high = search_mu(known, 2.0, seen=0.0, width=1e-2, most=300)
+    assert low <= 0.1 <= high
+    least, most = search_mu(lambda e: known(e, upto=0.5), 2.0, seen=0.05, width=1e-2, most=300)
+    assert least <= 0.1 <= high < most < 1.0
+    assert search_mu(lambda _: None, 2.0, seen=0.07, width=1e-2, most=300) == (0.07, math.inf)
+    from_one = search_mu(lambda e: known(e) if e else None, 2.0, seen=0.0, width=1e-2, most=300)
+    assert math.isinf(from_one[1])
+    asked.clear()
+    search_mu(known, 2.0, seen=0.0, width=1e-9, most=40)
+    assert len(asked) <= 42
 
 
 def test_one_order_alone_has_a_mu_of_its_own() -> None:

@@ -7,21 +7,32 @@ import numpy as np
 import pytest
 from scipy.special import ndtri_exp
 
-from chaffinch.privacy.numerics import loss
+from chaffinch.privacy.numerics import deep_mu, loss
 
 LOGS = [-1e-12, -1e-3, -0.1, -0.7, -3.0, -40.0, -745.0, -9000.0]
 
 
-@pytest.mark.parametrize("log", LOGS)
-def test_the_allowance_covers_the_error_with_room(log: float) -> None:
+def error_of(found: float, log: float) -> float:
+    """Return how far a normal quantile is off."""
     with mpmath.workdps(60):
-        found = float(ndtri_exp(log))
         truth = mpmath.mpf(found)
         for _ in range(3):
             wrong = mpmath.log(mpmath.ncdf(truth)) - mpmath.mpf(log)
             truth -= wrong * mpmath.ncdf(truth) / mpmath.npdf(truth)
-        error = float(abs(truth - found))
+        return float(abs(truth - found))
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_the_allowance_covers_the_error_with_room(log: float) -> None:
+    found = float(ndtri_exp(log))
+    error = error_of(found, log)
     assert error <= 0.2 * loss._NORMAL_QUANTILE_ERROR * (1 + abs(found))  # noqa: SLF001
+
+
+def test_quantiles_of_any_depth_keep_their_digits() -> None:
+    logs = [*LOGS, -11_356.0, -105_360.0, -2.5e5, -1e7, -1e9]
+    for log, found in zip(logs, deep_mu.normal_quantile(np.array(logs)).tolist(), strict=True):
+        assert error_of(found, log) <= 0.2 * deep_mu._QUANTILE_ERROR * (1 + abs(found))  # noqa: SLF001
 
 
 def test_both_sides_of_a_far_quantile_enclose_it() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import special
+from chaffinch.privacy.numerics.deep_mu import log_gap
 from chaffinch.privacy.numerics.loss_grids import convex_profiles
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
@@ -90,15 +91,8 @@ def _last_corner(epsilon: float, delta: float, local_epsilon: float) -> float:
         return math.inf
     # Level and power, delta/(e^local − e^epsilon) and e^local times that, as logarithms.
     power = math.log(delta) - math.log(-math.expm1(-gap))
-    return log_gap(min(power - local_epsilon, 0.0), local_epsilon)
-
-
-def log_gap(level: float, loss: float) -> float:
-    """Return Φ⁻¹(power) − Φ⁻¹(level), from the logarithms of a level and of power over level.
-
-    Off by about 1e-13 of what the larger quantile is.
-    """
-    return float(special.ndtri_exp(min(level + loss, 0.0)) - special.ndtri_exp(level))
+    level = min(power - local_epsilon, 0.0)
+    return float(log_gap(np.array(level), np.array(level + local_epsilon), side=1))
 
 
 def local_mu(local_epsilon: float) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.crowds import Box, Ends
+from chaffinch.privacy.numerics.deep_mu import log_gap
 from chaffinch.privacy.numerics.laws import (
     DIRECT_PRODUCTS,
     Law,
@@ -38,7 +39,7 @@ from chaffinch.privacy.numerics.precision import (
     up,
 )
 from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
-from chaffinch.privacy.tradeoff import TradeOff, check_levels, log_gap
+from chaffinch.privacy.tradeoff import TradeOff, check_levels
 from chaffinch.progress import count_step
 
 _Ask = Callable[[Knots, float], Ends]
@@ -175,9 +176,10 @@ class BitCrowds:
             return 0.0
         zeros = self.last * self.step + self.fixed_zeros
         keep = math.log1p(-float(self.flip))
-        level = zeros * keep + self.copies * keep - self.steepest
         # A mu rises with the level and with the loss: both are made smaller.
-        return max(log_gap(level * (1 + 1e-12), self.steepest * (1 - 1e-12)) * (1 - 1e-12), 0.0)
+        loss = self.steepest * (1 - 1e-12)
+        level = (zeros * keep + self.copies * keep - self.steepest) * (1 + 1e-12)
+        return max(float(log_gap(np.array(level), np.array(level + loss), side=-1)), 0.0)
 
     @property
     def directions(self) -> tuple[bool, ...]:
@@ -204,10 +206,10 @@ class BitCrowds:
         bits = self.last * self.step + self.fixed_zeros
         return bits * float(self.flip * (1 - self.flip))
 
-    def ridge_delta(self, epsilon: float, width: float) -> tuple[Bracket, int] | None:
-        """Return the worst delta and a crowd that has it, or None where the ridge does not hold.
+    def ridge_logs(self, epsilon: float, width: float) -> tuple[float, float, int] | None:
+        """Return logarithms of both ends of the worst delta, and a crowd that has it.
 
-        The ends are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
+        The ends are about ``width`` apart. None is returned where the ridge does not hold it.
         """
         count_step("points along the ridge")
         bits = self.last * self.step + self.fixed_zeros
@@ -223,9 +225,19 @@ class BitCrowds:
             # Seen from the other end a crowd of zeros is one of ones.
             found.append((worst, self.last - worst.crowd if mirrored else worst.crowd))
         lower, crowd = max((worst.lower, crowd) for worst, crowd in found)
-        lower = down(math.exp(min(lower, 0.0)))
-        upper = min(up(math.exp(min(max(worst.upper for worst, _ in found), 1.0))), 1.0)
-        return Bracket(min(lower, upper), upper), crowd
+        return lower, max(worst.upper for worst, _ in found), crowd
+
+    def ridge_delta(self, epsilon: float, width: float) -> tuple[Bracket, int] | None:
+        """Return the worst delta and a crowd that has it, or None where the ridge does not hold.
+
+        The ends are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
+        """
+        found = self.ridge_logs(epsilon, width)
+        if found is None:
+            return None
+        lower = down(math.exp(min(found[0], 0.0)))
+        upper = min(up(math.exp(min(found[1], 1.0))), 1.0)
+        return Bracket(min(lower, upper), upper), found[2]
 
     def bound_of(
         self, ask: _Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False

@@ -31,6 +31,7 @@ from chaffinch.privacy.mechanisms.bit_crowds import (
     ask_mu,
 )
 from chaffinch.privacy.numerics import crowds
+from chaffinch.privacy.numerics.deep_mu import search_mu
 from chaffinch.privacy.numerics.laws import target_bits
 from chaffinch.privacy.numerics.loss import Knots
 from chaffinch.privacy.numerics.precision import (
@@ -76,6 +77,8 @@ _MOST_ADDED = 1_000
 """Rounds with so many bits of the target in all are also added up and seen as one sum."""
 _FEWER = 0.9
 """The share of the records that is tried where all of them are too many."""
+_MU_ON_RIDGE, _SHARE_ON_RIDGE, _MOST_LINES = 1e-3, 1e-4, 500
+"""The relative width of a mu along the ridge and of the deltas for it, and how many of these."""
 _FEWEST_SUMS, _MOST_SUMS = 150, 5_000
 """So many crowds are asked for mu at least, and at most."""
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
@@ -336,9 +339,10 @@ class SumMechanism(Mechanism):
         """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected).
 
         Any single test may decide mu, however rare its outcomes. Where these are rarer than
-        1e-4000, or too many sums would have to be searched (both in crowds of which no plan
-        needs to know mu), the upper end is proven but not narrow. With ``relative_width``
-        GuaranteeNotProven is raised then; without, the width is 1e-6 where that is possible.
+        1e-4000, or too many sums would have to be searched, mu follows from deltas at hundreds
+        of epsilons, which are known to any depth: both ends are then about 1e-3 apart, at most a
+        few percent. With ``relative_width`` GuaranteeNotProven is raised where that is not
+        narrow enough; without, the width is 1e-6 where that is possible.
         """
         width = checks.real(
             "relative width",
@@ -483,9 +487,13 @@ def _mu_of(among: BitCrowds, width: float) -> Bracket:
     tail = among.mu_tail(seen)
     products = among.products(tail)
     if products > _MOST_PRODUCTS or (tail <= LEAST_TAIL and among.last > SMALL_CROWD):
+        seen = max(seen, among.corner_mu)
+        if among.is_wide:
+            found = Bracket(*_mu_on_ridge(among, seen, width))
+            if not math.isinf(found.upper):
+                return found
         # A window is about as long as there are records, both for their number and their mu.
         fewer = among.fewer(min(math.sqrt(_MOST_PRODUCTS / products), _FEWER))
-        seen = max(seen, among.corner_mu)
         return Bracket(seen, max(_mu_of(fewer, width).upper, seen))
     search = crowds.find_worst(
         among.boxes,
@@ -497,6 +505,18 @@ def _mu_of(among: BitCrowds, width: float) -> Bracket:
     # Whatever is searched, nobody loses more than the local guarantee.
     upper = min(float(search.upper[0]), local_mu(among.steepest))
     return Bracket(min(float(search.lower[0]), upper), upper)
+
+
+def _mu_on_ridge(among: BitCrowds, seen: float, width: float) -> tuple[float, float]:
+    """Return both ends of the worst mu from deltas along the ridge, which has them at any depth."""
+
+    def ends(epsilon: float) -> tuple[float, float] | None:
+        found = among.ridge_logs(epsilon, _SHARE_ON_RIDGE)
+        return None if found is None else found[:2]
+
+    return search_mu(
+        ends, among.steepest, seen=seen, width=max(width, _MU_ON_RIDGE), most=_MOST_LINES
+    )
 
 
 def _mu_of_zeros(among: BitCrowds) -> float:
