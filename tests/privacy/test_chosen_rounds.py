@@ -20,6 +20,7 @@ from chaffinch.privacy.numerics import chosen_rounds
 from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.laws import target_bits
 from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominated_loss
+from tests.oracles import exact
 from tests.tiers import nightly
 
 STEP = 0.125
@@ -228,10 +229,10 @@ def test_no_sequence_of_crowds_is_above(sequences: int) -> None:
     assert reached > 0.9
 
 
-def test_decoys_and_small_or_wide_crowds_are_not_told_apart() -> None:
+def test_decoys_and_lone_or_wide_crowds_are_not_told_apart() -> None:
     for other in (
         privacy.FlippedBits(users=5_002, flip_probability="0.02", decoys=1),
-        privacy.FlippedBits(users=100, flip_probability="0.02"),
+        privacy.FlippedBits(users=1, flip_probability="0.02"),
         privacy.FlippedBits(users=10**6, flip_probability="0.1"),
     ):
         assert other.cells(NODES) is None
@@ -292,6 +293,47 @@ def test_between_two_points_nothing_is_rounded_below_the_chord() -> None:
         assert min(chord, Decimal(1)) <= Decimal(found) or share > 1
 
 
+# ---------------------------------------------------------------- small crowds
+
+
+def worst_of_two(users: int, flip: Fraction, ratio: Fraction) -> Fraction:
+    """Return delta of two rounds, the crowd of the second one chosen by who has seen the first."""
+    pairs = [
+        [(Fraction(a, pair.total), Fraction(b, pair.total)) for a, b in masses]
+        for pair in exact.bits_pairs(users, flip)
+        for masses in (
+            list(zip(pair.first, pair.second, strict=True)),
+            list(zip(pair.second, pair.first, strict=True)),
+        )
+    ]
+
+    def one(first: Fraction, second: Fraction) -> Fraction:
+        zero = Fraction(0)
+        return max(sum((max(first * a - second * b, zero) for a, b in p), zero) for p in pairs)
+
+    return max(sum((one(a, ratio * b) for a, b in pair), Fraction(0)) for pair in pairs)
+
+
+def test_small_crowds_told_apart_are_above_every_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(composition, "_TOLD_APART", range(2, 4_001))
+    for users, flip in ((1, "0.2"), (2, "0.3"), (4, "0.1"), (6, "0.25")):
+        bit = privacy.FlippedBits(users=users, flip_probability=flip)
+        twice = privacy.compose(bit, times=2)
+        assert twice._chosen  # noqa: SLF001
+        for share in (0.02, 0.2, 0.5, 0.9):
+            epsilon = share * twice.local_epsilon
+            truth = worst_of_two(users, Fraction(flip), Fraction(math.exp(epsilon)))
+            assert all(float(truth) <= game.delta(epsilon) for game in twice._chosen)  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    ("users", "flip", "times"), [(300, "0.1", 100), (30, "0.2", 100), nightly(10**3, "0.1", 1_000)]
+)
+def test_rounds_of_small_crowds_are_narrow(users: int, flip: str, times: int) -> None:
+    bit = privacy.FlippedBits(users=users, flip_probability=flip)
+    assert privacy.compose(bit, times=times).epsilon(1e-6).relative_width < 3e-3
+
+
 # ---------------------------------------------------------------- blocks of rounds
 
 
@@ -300,7 +342,7 @@ def test_blocks_are_above_the_game_and_below_rounds_one_by_one(
 ) -> None:
     bit = privacy.FlippedBits(users=3_000, flip_probability="0.05")
     game = privacy.compose(bit, times=100)
-    told = game._chosen  # noqa: SLF001 - the game over all rounds at once
+    (told,) = game._chosen  # noqa: SLF001 - the game over all rounds at once
     monkeypatch.setattr(composition, "_TOLD_APART", range(16, 100))
     monkeypatch.setattr(composition, "_BLOCK", 30)
     composition._block.cache_clear()  # noqa: SLF001 - it knows another size
@@ -308,8 +350,7 @@ def test_blocks_are_above_the_game_and_below_rounds_one_by_one(
     blocks, single = cut._blocks, cut._upper  # noqa: SLF001 - what is compared
     assert blocks is not None
     assert [count for _, count in blocks.parts] == [3, 10]
-    assert told is not None
-    assert cut._chosen is None  # noqa: SLF001
+    assert cut._chosen == []  # noqa: SLF001
     for epsilon in (0.5, 1.0, 2.0, 3.0):
         above = blocks.upper_delta(epsilon)
         # The game is an upper end as well, of the same choices and nearly exact.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -35,6 +36,7 @@ _LEAST_STEP = 1e-9
 _TOLERANCE = 1e-7
 _TOLD_APART = range(16, 4_001)
 """For so many rounds of one mechanism crowds are told apart; fewer gain little, more take long."""
+_FEW_ROUNDS = 64
 _BLOCK, _BLOCK_NODES = 400, 513
 """More rounds come in blocks of so many, whose profiles have so many nodes."""
 _CELL_NODES = 192
@@ -370,17 +372,21 @@ class Composition(Mechanism):
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
     @cached_property
-    def _chosen(self) -> WorstProfile | None:
-        """Return the profile of rounds whose crowds somebody chooses who has seen all before.
+    def _chosen(self) -> list[WorstProfile]:
+        """Return profiles of rounds whose crowds somebody chooses who has seen all before.
 
         Only for rounds of one mechanism whose crowds, or orders, can be told apart.
         """
         ((mechanism, count), *others) = self._rounds
-        cells = () if others or count not in _TOLD_APART else _cells(mechanism)
-        try:
-            return worst_profile(cells, count) if cells else None
-        except TooFineGrid:
-            return None
+        if others or count not in _TOLD_APART:
+            return []
+        # Orders alone are known at more epsilons than cells, which tells in the fewest rounds.
+        apart = [_cells(mechanism), *([_orders(mechanism)] if count <= _FEW_ROUNDS else [])]
+        found = []
+        for choices in dict.fromkeys(apart):
+            with suppress(TooFineGrid):
+                found += [worst_profile(choices, count)] if choices else []
+        return found
 
     @cached_property
     def _blocks(self) -> Rounds | None:
@@ -442,8 +448,7 @@ class Composition(Mechanism):
 
     def _upper_delta(self, epsilon: float) -> float:
         worst = self._upper.upper_delta(epsilon)
-        if self._chosen is not None:
-            worst = min(worst, up(self._chosen.delta(epsilon)))
+        worst = min([worst, *(up(chosen.delta(epsilon)) for chosen in self._chosen)])
         if self._blocks is not None:
             worst = min(worst, self._blocks.upper_delta(epsilon))
         # Charged once for all rounds: the chances that anything was cut or missing add up.
@@ -556,11 +561,24 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
 @lru_cache(maxsize=64)
 def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
     """Return losses, each of which dominates some pairs of a mechanism, all together every pair."""
-    nodes = np.linspace(0.0, float(full_profile(mechanism)[0][-1]), _CELL_NODES + 1)
+    nodes = _cell_nodes(mechanism)
     cells = [Kinks.of_profile(nodes, *ends) for ends in mechanism.cells(nodes) or ()]
-    if not cells and (both := _sides(mechanism)) is not None:
-        cells = [both]
-    cells += [cell.swapped for cell in cells]
+    return _both_ways(cells, nodes) if cells else _orders(mechanism)
+
+
+@lru_cache(maxsize=64)
+def _orders(mechanism: Mechanism) -> tuple[Losses, ...]:
+    """Return losses of the worst crowd in one order and in the other."""
+    both = _sides(mechanism)
+    return () if both is None else _both_ways([both], _cell_nodes(mechanism))
+
+
+def _cell_nodes(mechanism: Mechanism) -> Floats:
+    return np.linspace(0.0, float(full_profile(mechanism)[0][-1]), _CELL_NODES + 1)
+
+
+def _both_ways(cells: list[Kinks], nodes: Floats) -> tuple[Losses, ...]:
+    cells = [*cells, *(cell.swapped for cell in cells)]
     return tuple(Losses.of_grid(cell.on_grid(float(nodes[1]))) for cell in cells)
 
 

@@ -65,8 +65,6 @@ _WIDENING = 2.0
 _STEEP = 250.0
 """From this variance on a short search over crowds proves too little."""
 _MOST_CORNERS = 50
-_CROWDED = 5_000
-"""Crowds of at least so many others are told apart where many rounds are composed."""
 _CELLS, _FEWEST_CELLS, _MOST_CELLS = 200.0, 3, 20
 """So many cells times the skewness of one bit's sum, by which crowds differ; from three on."""
 _RUNS = 1_000
@@ -419,7 +417,7 @@ class SumMechanism(Mechanism):
         into runs of crowds, which stay below the records that all crowds of a run have.
         """
         among = self.bit_crowds
-        if among.fixed_zeros or among.last < _CROWDED:
+        if among.fixed_zeros or not among.last:
             return None
         # The skewness of one bit's sum: to the first order it is all by which crowds differ.
         skew = (1 - 2 * float(among.flip)) / math.sqrt(among.variance)
