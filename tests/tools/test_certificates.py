@@ -645,6 +645,18 @@ def test_what_the_checker_would_refuse_gets_no_certificate() -> None:
         assert words in refusal_of(plan)
 
 
+def test_nothing_beside_the_checker_stands_for_what_it_imports(tmp_path: Path) -> None:
+    """Python looks for its imports in the folder of the file first, and follows the link there."""
+    beside = {path.stem for path in PATH.resolve().parent.iterdir()}
+    assert "check_certificate" in beside
+    assert not beside & sys.stdlib_module_names
+    plan = promise("clear bit", crowd=50)
+    plan.certificate().save(tmp_path / "c.json")
+    command = [sys.executable, str(PATH), "c.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_certificate_that_takes_too_long_to_check_is_not_given_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
