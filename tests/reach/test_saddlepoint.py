@@ -46,3 +46,4 @@ def test_half_a_step_given_away_keeps_tails_of_few_on_the_safe_side() -> None:
 
 def test_a_sum_of_one_value_has_no_tail() -> None:
     assert tail_chance(lambda _: (0.0, 0.0, 0.0), 1.0, 50.0) < 1e-20
+    assert tail_chance(lambda _: (0.0, 0.0, 0.0), -1.0, 50.0) == 1.0

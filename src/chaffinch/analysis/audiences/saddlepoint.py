@@ -30,8 +30,9 @@ def tail_chance(cumulants: Callable[[float], Cumulants], place: float, most: flo
     tilt = _tilt(cumulants, place, most)
     value, _, curve = cumulants(tilt)
     if curve <= 0.0:
-        # Tilted so far the sum has one value alone: what is left is Chernoff's bound.
-        return math.exp(min(value - tilt * place, 0.0))
+        # Tilted so far the sum has one value alone: what is left is Chernoff's bound, which
+        # bounds this tail for a positive tilt and says nothing of it for a negative one.
+        return math.exp(min(value - tilt * place, 0.0)) if tilt > 0.0 else 1.0
     root = math.copysign(math.sqrt(max(2.0 * (tilt * place - value), 0.0)), tilt)
     if abs(root) < _MIDDLE:
         return float(special.ndtr(-root))
