@@ -227,6 +227,25 @@ def test_whatever_is_seen_has_intervals() -> None:
             assert ends[1] - ends[0] <= 5 * max(reach_of, 1.0) + 1, (group.name, crowd)
 
 
+def test_columns_that_no_crowd_makes_have_intervals() -> None:
+    """Those of which a release is made: fuller ones are refused."""
+    whose, tried = audience(2), 0
+    groups = usual_groups(whose)
+    for seen in ([512, 0, 0, 0], [509, 0, 0, 3], [200, 4, 300, 8]):
+        for hashes, flip in ((1, 1e-18), (16, 0.45)):
+            counts = np.array(seen)
+            columns = Columns(whose, 512, hashes, flip, counts / 512)
+            if not all(map(columns.countable, groups)):
+                continue
+            for group in groups:
+                ends, wide = intervals(columns, counts, group, [0.25, 5e-13])
+                assert 0 <= wide[0] <= ends[0] <= ends[1] <= wide[1] <= 32 * 512 / hashes
+                # "-0" is not what a table should say.
+                assert not np.signbit([*ends, *wide]).any(), (seen, hashes, flip, group.name)
+                tried += 1
+    assert tried > 20
+
+
 def test_a_fit_that_does_not_end_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(2, 4.0, "direct", 1000)
     (counts,) = drawn(plan, crowd_of(plan.audience, 100, "half"), 1, seed=1)

@@ -52,7 +52,7 @@ def intervals(
         if by_delta_method(columns.audience, group):
             return [_normal(estimate, error, tail) for tail in tails]
         crowd = Crowd(own, asked)
-        found = [_inverted(crowd, max(estimate, 0.0), max(error, 1.0), one) for one in tails]
+        found = [_inverted(crowd, max(0.0, estimate), max(error, 1.0), one) for one in tails]
     # Ends that are found apart may be out of order by as much as they are rounded outwards.
     return list(
         accumulate(found, lambda one, wider: (min(one[0], wider[0]), max(one[1], wider[1])))
