@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.topics import main
 
-TOPICS = ("centre", "accuracy", "flips", "decoys", "tally", "device")
+TOPICS = ("centre", "accuracy", "flips", "lists", "decoys", "tally", "device")
 PACKAGES = ("numpy", "cryptography", "pyarrow", "multi-freq-ldpy", "duckdb", "polars")
 
 if __name__ == "__main__":

@@ -233,3 +233,42 @@ def test_an_extension_of_older_sources_is_not_used(monkeypatch: pytest.MonkeyPat
     assert backends.choose("") == ("numpy", plain)
     with pytest.raises(InvalidInput, match="older sources"):
         backends.choose("native")
+
+
+@pytest.mark.parametrize("name", available())
+def test_texts_are_numbered_in_the_order_of_their_first_places(name: str) -> None:
+    loops = backends.choose(name)[1]
+    # Equal texts at other addresses, more of them than addresses are remembered.
+    texts: list[object] = [f"text {number % 700}" for number in range(5000)]
+    places: dict[str, int] = {}
+    found = np.full(5000, -1, np.int32)
+    assert loops.index_texts(texts, places, 1000, found) == 5000
+    assert found.tolist() == [number % 700 for number in range(5000)]
+    assert list(places) == texts[:700]
+
+
+@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("odd", [None, 1, b"a", np.str_("a")])
+def test_numbering_stops_before_what_is_no_text_and_before_too_many(name: str, odd: object) -> None:
+    loops = backends.choose(name)[1]
+    found = np.full(4, -1, np.int32)
+    assert loops.index_texts(["a", "b", odd, "a"], {}, 9, found) == 2
+    assert found.tolist() == [0, 1, -1, -1]
+    assert loops.index_texts(["a", "b", "a", "c"], {}, 1, found) == 1
+
+
+@built
+def test_numbering_refuses_what_does_not_fit() -> None:
+    loops: Any = backends.choose("native")[1]
+    found = np.zeros(2, np.int32)
+    calls: list[tuple[Any, ...]] = [
+        (("a", "b"), {}, 9, found),
+        (["a"], {}, 9, found),
+        (["a", "b"], [], 9, found),
+        (["a", "b"], {}, -1, found),
+        (["a", "b"], {}, 1 << 40, found),
+        (["a", "b"], {"a": "no number"}, 9, found),
+    ]
+    for wrong in calls:
+        with pytest.raises((TypeError, ValueError)):
+            loops.index_texts(*wrong)

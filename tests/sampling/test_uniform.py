@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import below, permutation, secure_words
+from chaffinch.sampling import below, permutation, secure_words, shuffled
 from tests.sampling.sources import ALARM, ListedWords, SeededWords
 
 ALL = 2**64
@@ -107,3 +107,45 @@ def test_small_permutations(count: int) -> None:
 def test_bad_counts_are_refused(count: object) -> None:
     with pytest.raises(InvalidInput):
         permutation(SeededWords(1), count)  # type: ignore[arg-type]
+
+
+def test_codes_with_equal_keys_have_every_order_once() -> None:
+    codes = np.array([7, 5, 9], np.uint32)
+    seen = []
+    for fresh in itertools.permutations((1, 2, 3)):
+        words = ListedWords([(8 << 32) + 3, (8 << 32) + 2, (8 << 32) + 1, *fresh])
+        seen.append(tuple(shuffled(words, codes).tolist()))
+    assert sorted(seen) == sorted(itertools.permutations((5, 7, 9)))
+
+
+def test_codes_with_other_keys_stay_where_these_put_them() -> None:
+    codes = np.array([1, 0, 3, 2], np.uint8)
+    keys = [key << 32 for key in (4, 9, 4, 1)]
+    for fresh, order in (((1, 2), [2, 1, 3, 0]), ((2, 1), [2, 3, 1, 0])):
+        assert shuffled(ListedWords([*keys, *fresh]), codes).tolist() == order
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+def test_orders_of_codes_are_uniform_and_a_lazy_shuffle_fails(kind: type[np.uint32]) -> None:
+    # Chi-square over the 60 orders of a multiset; the noncentrality of the lazy shuffle is 354.
+    codes = np.array([0, 1, 1, np.iinfo(kind).max, 3], kind)
+    orders = {order: at for at, order in enumerate(set(itertools.permutations(codes.tolist())))}
+    trials = 15_000
+    words = secure_words()
+
+    def misfit(*, lazy: bool) -> float:
+        seen = np.zeros(60, dtype=np.int64)
+        for trial in range(trials):
+            made = codes if lazy and trial % 50 == 0 else shuffled(words, codes)
+            seen[orders[tuple(made.tolist())]] += 1
+        return float(special.chdtrc(59, ((seen - trials / 60) ** 2).sum() * 60 / trials))
+
+    assert misfit(lazy=False) > ALARM
+    assert misfit(lazy=True) < ALARM
+
+
+def test_equal_codes_and_no_codes_have_one_order() -> None:
+    for codes in (np.zeros(0, np.uint32), np.full(9, 6, np.uint32)):
+        made = shuffled(ListedWords([]), codes)
+        assert made.tolist() == codes.tolist()
+        assert made is not codes

@@ -497,3 +497,43 @@ def test_underscores_are_in_no_number() -> None:
             places = find_columns({"v": question}, table, {"v": "v"})
             with pytest.raises(InvalidCells):
                 [read_answers(places, *one) for one in answer_batches(table, places)]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "1", "é", "yes", "NA", "zz", ""]), max_size=12))
+def test_texts_that_came_numbered_are_read_like_plain_ones(texts: list[str]) -> None:
+    numbered = column_of(list(texts), name="q", first_row=1)
+    # A dictionary of somebody else: in another order, with a text that no row says.
+    listed = ["zz", "unsaid", *sorted(set(texts) - {"zz"})]
+    places = pa.array([listed.index(text) for text in texts], pa.int8())
+    foreign = pa.DictionaryArray.from_arrays(places, listed)
+    for question in QUESTIONS:
+        told = [told_of(question, column) for column in (pa.array(texts, pa.string()), numbered)]
+        assert told[0] == told[1] == told_of(question, foreign), question
+
+
+def told_of(question: Question, column: pa.Array) -> object:
+    try:
+        return repr(numbers_of(question, column, name="q").tolist())
+    except InvalidCells as error:
+        return str(error), repr(error.details)
+
+
+def test_a_list_of_texts_is_numbered_and_another_is_not() -> None:
+    def kind(values: Any) -> pa.DataType:
+        return column_of(values, name="q", first_row=1).type
+
+    assert pa.types.is_dictionary(kind(["a", "b", "a"]))
+    for values in (["a", None], ["a", 1], ["a", np.str_("b")], ["a", "\ud800"], ("a", "b"), []):
+        try:
+            found = kind(values)
+        except InvalidTable:
+            continue
+        assert not pa.types.is_dictionary(found) or not values
+    many = [f"{number}" for number in range(20_000)]
+    assert kind(many) == pa.string()
+
+
+def test_a_dictionary_with_a_place_that_is_not_there_is_not_looked_up() -> None:
+    wrong = pa.DictionaryArray.from_arrays(pa.array([0, 5], pa.int8()), ["yes"], safe=False)
+    with pytest.raises((pa.ArrowException, InvalidTable, IndexError)):
+        numbers_of(Bit(), wrong, name="q")

@@ -8,7 +8,7 @@ a small C extension; both read the same words in the same order and give the sam
 from __future__ import annotations
 
 from chaffinch.sampling.backends import backend
-from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation
+from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation, shuffled
 from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
 from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
 from chaffinch.sampling.flips import flip, flip_mask
@@ -40,4 +40,5 @@ __all__ = [
     "positions",
     "secure_words",
     "set_columns",
+    "shuffled",
 ]

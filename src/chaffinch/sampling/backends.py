@@ -129,6 +129,17 @@ class Loops(Protocol):
         """Count ones per bit position."""
         ...
 
+    def index_texts(
+        self,
+        texts: list[object],
+        places: dict[str, int],
+        most: int,
+        found: NDArray[np.int32],
+        /,
+    ) -> int:
+        """Give each different text of a list a number."""
+        ...
+
 
 class FilterLoops(Protocol):
     """The same for filters; ``filters_plain`` says what each function does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,9 @@ CERTAIN = 1 << 64
 """The numerator of chance 1: a chance is ``numerator`` / 2⁶⁴."""
 
 _CHUNK = 1 << 15
+_CODE_BITS = np.uint64(32)
 _MOST_ITEMS = 1 << 31
+_Code = TypeVar("_Code", np.uint8, np.uint16, np.uint32)
 
 
 def bernoulli(words: Words, numerator: int, count: int) -> NDArray[np.bool_]:
@@ -89,6 +92,34 @@ def permutation(words: Words, count: int) -> NDArray[np.int64]:
         ordered = keys[order]
         if not np.any(ordered[1:] == ordered[:-1]):
             return order.astype(np.int64, copy=False)
+
+
+def shuffled(words: Words, codes: NDArray[_Code]) -> NDArray[_Code]:
+    """Return codes of at most 32 bits in an exactly uniform order: that of random keys.
+
+    A key of 32 bits stands above its code in one word, and sorting these words is several times
+    faster than sorting places by their keys. The few codes with equal keys are put in a uniform
+    order of their own, as if their keys had more bits.
+
+    >>> from chaffinch.sampling.words import secure_words
+    >>> sorted(shuffled(secure_words(), np.array([3, 1, 3], np.uint32)).tolist())
+    [1, 3, 3]
+    """
+    if not len(codes) or (codes == codes[0]).all():
+        return codes.copy()  # There is one order only.
+    keyed = words.take(len(codes))
+    keyed >>= _CODE_BITS
+    keyed <<= _CODE_BITS
+    keyed |= codes
+    keyed.sort()
+    ordered = keyed.astype(codes.dtype)
+    keyed >>= _CODE_BITS
+    equal = keyed[1:] == keyed[:-1]
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    # By their keys, then by fresh ones: codes change places only with those of the same key.
+    fresh = np.lexsort((permutation(words, len(tied)), keyed[tied]))
+    ordered[tied] = ordered[tied[fresh]]
+    return ordered
 
 
 def check_chance(numerator: object) -> int:

@@ -20,6 +20,8 @@ from chaffinch.sampling.digests import MOST_COLUMNS
 
 _MOST_BITS = 1 << 31
 _MOST_ROWS = 20
+_MOST_TEXTS = 1 << 14
+"""With more different texts than this, numbering them saves nothing."""
 _Number = TypeVar("_Number", np.uint8, np.uint32, np.int64)
 _UNIT = 128  # Bytes of a row that the C loop reads at once.
 _WIDE = 8 * _UNIT
@@ -41,6 +43,21 @@ def histogram(
     if backends.LOOPS.histogram(codes, counts):
         raise InvalidInput("codes", f"below {size}", "a larger one")
     return counts
+
+
+def number_texts(texts: list[object]) -> tuple[NDArray[np.int32], list[str]] | None:
+    """Return the different texts of a list and where each item stands among them.
+
+    None if anything else than a text is in the list, or too many different ones.
+
+    >>> number_texts(["tea", "milk", "tea"])
+    (array([0, 1, 0], dtype=int32), ['tea', 'milk'])
+    """
+    places: dict[str, int] = {}
+    found = np.empty(len(texts), np.int32)
+    if backends.LOOPS.index_texts(texts, places, _MOST_TEXTS, found) < len(texts):
+        return None
+    return found, list(places)
 
 
 def positional_popcount(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:

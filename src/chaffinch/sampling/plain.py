@@ -21,7 +21,7 @@ _ROWS_AT_ONCE = 255  # As many as a byte can count.
 State = tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64]]
 """Which records lost their own one, and what each record (uint8 or uint32) and column sent."""
 
-EDITION = 2
+EDITION = 3
 """The edition of the loops; a C extension of another one was built from older sources."""
 
 
@@ -288,3 +288,21 @@ def popcount(rows: NDArray[np.uint8], stride: int, counts: NDArray[np.int64]) ->
     for start in range(0, len(table), _ROWS_AT_ONCE):
         bits = np.unpackbits(table[start : start + _ROWS_AT_ONCE], axis=1, bitorder="little")
         counts += bits.sum(axis=0, dtype=np.uint8)
+
+
+def index_texts(
+    texts: list[object], places: dict[str, int], most: int, found: NDArray[np.int32]
+) -> int:
+    """Write the place of each text in ``places``, where new ones are put last.
+
+    Stops before what is no text of Python's own type, and before a new text where there are
+    ``most`` of them (it may be put last all the same); returns how many were written.
+    """
+    for row, text in enumerate(texts):
+        if type(text) is not str:
+            return row
+        place = places.setdefault(text, len(places))
+        if place >= most:
+            return row
+        found[row] = place
+    return len(texts)

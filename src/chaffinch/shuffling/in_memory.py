@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
-from chaffinch.sampling import Words, permutation, secure_words
+from chaffinch.sampling import Words, secure_words, shuffled
 from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Shuffled
 
 _SHUFFLED: set[str] = set()
@@ -49,11 +49,10 @@ def _check_crowd(batch: Reports) -> None:
 
 
 def _permuted(batch: Reports, words: Words) -> Shuffled:
-    order = permutation(words, len(batch.messages))
     return Shuffled(
         batch.origin,
         batch.count,
-        batch.messages[order],
+        shuffled(words, batch.messages),
         batch.row_counts() if batch.rows else None,
         # A fresh name: those of the inputs stay with the shuffler.
         words.take(2).tobytes().hex(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -98,7 +99,8 @@ def numbers_of(
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
-            parts.append(kernel(question, plain_array(chunk), gaps, counted))
+            array = chunk if form is None and _is_numbered(question, chunk) else plain_array(chunk)
+            parts.append(kernel(question, array, gaps, counted))
         except _Refused as refused:
             for places, error in refused.faults:
                 faults.add(name, error.must_be, error.hint, places + row)
@@ -110,6 +112,24 @@ def numbers_of(
     if not parts:
         return kernel(question, _nothing(), gaps, None)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _is_numbered(question: Question, array: pa.Array) -> bool:
+    """Return whether an array has its different texts apart, each of which is looked up once."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if isinstance(question, Choice):
+        looked_up = question.dates is None and not isinstance(question.values, range)
+    else:
+        looked_up = isinstance(question, Bit)
+    if not looked_up:
+        return False
+    if not (pa.types.is_dictionary(array.type) and is_text(array.type.value_type)):
+        return False
+    ends = compute.min_max(array.indices).as_py()
+    # Whoever made the array may have numbered its texts wrongly: decoding it says so.
+    return ends["min"] is None or 0 <= ends["min"] <= ends["max"] < len(array.dictionary)
 
 
 def _cells_of(
@@ -440,6 +460,10 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _Tell) -> NDArray[An
     table: list[Any] = []
     refused: dict[tuple[str, str], tuple[InvalidAnswer, list[int]]] = {}
     answers = [*answers, None] if silent else answers
+    said = np.bincount(places, minlength=len(answers)) > 0
+    if not said.all():
+        # A dictionary that came with the array may hold what no row says.
+        answers, places = list(compress(answers, said)), (np.cumsum(said) - 1)[places]
     for place, answer in enumerate(answers):
         try:
             table.append(law(answer))

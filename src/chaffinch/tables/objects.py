@@ -9,6 +9,7 @@ import numpy as np
 
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.questions import is_missing
+from chaffinch.sampling.counting import number_texts
 from chaffinch.tables.arrays import Opened
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def _mapping(source: Mapping[str, Any]) -> Opened:
 
 def _sliceable(values: Any) -> Any:
     # A pandas series is sliced by its labels, an array by places. Arrow's own has neither.
-    return values.to_numpy() if hasattr(values, "to_numpy") and hasattr(values, "iloc") else values
+    if hasattr(values, "to_numpy") and hasattr(values, "iloc"):
+        values = values.to_numpy()
+    objects = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
+    return values.tolist() if objects else values
 
 
 def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
@@ -125,6 +129,10 @@ def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     try:
+        numbered = number_texts(values) if isinstance(values, list) else None
+        if numbered is not None:
+            places, different = numbered
+            return pa.DictionaryArray.from_arrays(places, pa.array(different, pa.string()))
         made = pa.array(values, from_pandas=True)
         return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

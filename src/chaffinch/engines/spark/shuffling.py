@@ -24,7 +24,7 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.parallel import Progress
-from chaffinch.sampling import below, permutation
+from chaffinch.sampling import below, shuffled
 from chaffinch.shuffling.record import Record
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, part_name, write_part
@@ -90,5 +90,5 @@ def _gather(
     content = b"".join(blobs)
     codes = np.frombuffer(content, np.min_scalar_type(facts.space - 1))
     words = ring.words("order", part, hashlib.sha256(content).digest())
-    ordered = codes[permutation(words, len(codes))].astype(np.uint32)
+    ordered = shuffled(words, codes).astype(np.uint32)
     return write_part(target.folder, part_name(part, 0, target.token), facts, ordered)

@@ -1,7 +1,8 @@
 /* The hot loops in C. `plain.py` says what each does; the results are identical.
  *
  * Stable ABI from Python 3.11 on. Every length is checked here against every other one, so
- * a wrong call raises and never reads or writes outside a buffer. Loops run without the GIL.
+ * a wrong call raises and never reads or writes outside a buffer. Loops over numbers run without
+ * the GIL.
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -842,6 +843,60 @@ static PyObject *popcount(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ------------------------------------------------------------------ texts */
+
+#define RECENT 256       /* texts whose places are remembered by their addresses */
+
+/* The place of a text in a dictionary of them, where a new one is put last; -1 on an error. */
+static Py_ssize_t place_of(PyObject *text, PyObject *places)
+{
+    PyObject *known = PyDict_GetItemWithError(places, text);
+    if (known != NULL)
+        return PyLong_AsSsize_t(known);
+    if (PyErr_Occurred())
+        return -1;
+    const Py_ssize_t next = PyDict_Size(places);
+    known = PyLong_FromSsize_t(next);
+    if (known == NULL)
+        return -1;
+    const int failed = PyDict_SetItem(places, text, known);
+    Py_DECREF(known);
+    return failed ? -1 : next;
+}
+
+/* Python's own texts only: neither hashing nor comparing them runs any other code, so the list
+ * and everything that was seen in it stay as they are until the end. */
+static PyObject *index_texts(PyObject *self, PyObject *args)
+{
+    PyObject *texts, *places;
+    Py_ssize_t most, i = 0;
+    Py_buffer out;
+    struct { PyObject *text; int32_t place; } recent[RECENT] = {{NULL, 0}};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!nw*", &PyList_Type, &texts, &PyDict_Type, &places, &most, &out))
+        return NULL;
+    const Py_ssize_t size = PyList_Size(texts);
+    if (items(&out, 4) != size || most < 0 || most > INT32_MAX)
+        return refuse(&out, 1);
+    int32_t *found = out.buf;
+    for (; i < size; i++) {
+        PyObject *text = PyList_GetItem(texts, i);
+        const size_t at = ((uintptr_t)text >> 4) % RECENT;
+        if (recent[at].text != text) {
+            if (!PyUnicode_CheckExact(text))
+                break;
+            const Py_ssize_t place = place_of(text, places);
+            if (place < 0 || place >= most)
+                break;
+            recent[at].text = text;
+            recent[at].place = (int32_t)place;
+        }
+        found[i] = recent[at].place;
+    }
+    release(&out, 1);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(i);
+}
+
 /* ------------------------------------------------------------------ module */
 
 static PyMethodDef methods[] = {
@@ -857,11 +912,12 @@ static PyMethodDef methods[] = {
     {"row_ones", row_ones, METH_VARARGS, "Count the ones in each row."},
     {"histogram", histogram, METH_VARARGS, "Count codes."},
     {"popcount", popcount, METH_VARARGS, "Count ones per bit position."},
+    {"index_texts", index_texts, METH_VARARGS, "Number the different texts of a list."},
     {NULL, NULL, 0, NULL},
 };
 
 /* Raised whenever a loop is added or means something else: an old build is then not used. */
-#define EDITION 2
+#define EDITION 3
 
 static int tell_edition(PyObject *self)
 {
