@@ -26,7 +26,7 @@ from chaffinch.analysis.differences import (
     SignedError,
     UnknownError,
     error_of,
-    reach,
+    half_widths,
 )
 from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
@@ -132,7 +132,7 @@ def decoyed_cases() -> Iterator[Case]:
 
 def worst_misses(case: Case, level: float) -> float:
     laws, first, last = case
-    up, down = reach(first, last, 1 - level)
+    up, down = half_widths(first, last, 1 - level)
     return max(second.missed_by(one, up, down) for one, second in laws)
 
 
@@ -170,7 +170,7 @@ def test_ends_of_known_laws_are_not_wider_than_they_need_be() -> None:
     for case in itertools.chain(signed_cases(), decoyed_cases()):
         ((one, second),), first, last = case
         for level in (0.5, 0.8, 0.95, 0.999):
-            up, down = reach(first, last, 1 - level)
+            up, down = half_widths(first, last, 1 - level)
             for ends in ((up * (1 - 1e-9), math.inf), (math.inf, down * (1 - 1e-9))):
                 if min(ends) > 1e-9:
                     assert second.missed_by(one, *ends) >= (1 - level) / 2 * (1 - 2e-3)
@@ -193,7 +193,7 @@ def test_a_normal_quantile_does_not_stand_in_for_geometric_tails(
     far = old_reach(ratio, level)
     assert law.missed_by(law, far, far) / (1 - level) > times
     one = SignedError(SignedNoise(((1, Fraction(ratio)),), 40), 40, 1.0)
-    assert law.missed_by(law, *reach(one, one, 1 - level)) <= 1 - level
+    assert law.missed_by(law, *half_widths(one, one, 1 - level)) <= 1 - level
 
 
 # ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
-from chaffinch.analysis.differences import EstimateError, error_of, reach
+from chaffinch.analysis.differences import EstimateError, error_of, half_widths
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds
 from chaffinch.errors import InvalidInput
@@ -91,10 +91,10 @@ def check_changes(
         ratio, spread = (off**2).mean(axis=0) / variance, math.sqrt(5 / runs)
         assert (ratio <= 1 + far * spread).all()
         assert not exact or (ratio >= 1 - far * spread).all()
-        up, down = reach(first, last, 1 - LEVEL)
+        up, down = half_widths(first, last, 1 - LEVEL)
         inside = ((off <= up) & (off >= -down)).sum(axis=0)
         assert (stats.binom.cdf(inside, runs, LEVEL) >= alarm).all(), inside / runs
-        up, down = reach(first, last, (1 - LEVEL) / (values * len(pairs)))
+        up, down = half_widths(first, last, (1 - LEVEL) / (values * len(pairs)))
         missed_any |= ((off > up) | (off < -down)).any(axis=1)
         if exact:  # and no much wider interval than that
             assert (stats.binom.sf(inside, runs, widest) >= alarm).all(), inside / runs
@@ -220,10 +220,10 @@ def test_what_holds_together_shares_the_chance_to_miss(
     errors = [error_of(noise, one.reports, 1.0 / one.reports) for one in releases]
     for row in drinks.changes:
         first, last = (int(name[-1]) - 1 for name in (row.round, row.until))
-        up, down = reach(errors[first], errors[last], miss)
+        up, down = half_widths(errors[first], errors[last], miss)
         assert row.low == pytest.approx(max(row.estimate - up, -1.0))
         assert row.high == pytest.approx(min(row.estimate + down, 1.0))
-        up, down = reach(errors[first], errors[last], miss / 9)
+        up, down = half_widths(errors[first], errors[last], miss / 9)
         assert row.low_together == pytest.approx(max(row.estimate - up, -1.0))
         assert row.high_together == pytest.approx(min(row.estimate + down, 1.0))
     question, steps = plan.part("cups").question, plan.part("cups").protocol.thermometer

@@ -65,8 +65,8 @@ def test_all_orders_are_equally_likely(
 def test_a_wrong_shuffle_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    def still(_words: Any, codes: NDArray[Any]) -> NDArray[Any]:
-        return codes
+    def still(_words: Any, count: int) -> NDArray[np.int64]:
+        return np.arange(count)
 
     def mostly_first(_self: Any, codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         # The first message comes to the first bucket more often than the others.
@@ -77,7 +77,7 @@ def test_a_wrong_shuffle_is_seen(
 
     monkeypatch.setattr(on_disk, "BUCKETS", 2)
     if fault == "no order inside a bucket":
-        monkeypatch.setattr(on_disk, "shuffled", still)
+        monkeypatch.setattr(on_disk, "permutation", still)
     else:
         monkeypatch.setattr(Buckets, "_scattered", mostly_first)
     codes = np.arange(4, dtype=np.uint32)

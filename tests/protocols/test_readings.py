@@ -177,7 +177,9 @@ def test_what_the_accountant_is_told_of_signed_decoys() -> None:
     one, first, second = SIGNED.digits[0], *DIGITS.digits
     assert SIGNED.mechanism(Bit(), 50) == seen("bit", "1/2", one)
     assert SIGNED.mechanism(CHOICE, 50) == seen("choice", "1/2", one)
-    assert SIGNED.mechanism(Bit(), 101) == SIGNED.mechanism(Bit(), 100) == seen("bit", "1", one)
+    assert SIGNED.mechanism(Bit(), 100) == seen("bit", "1", one)
+    # More of them than the noise was cut for: all that is proven is what holds for as many.
+    assert SIGNED.mechanism(Bit(), 101) == seen("bit", "101/100", one)
     flags = SIGNED.mechanism(Flags(["x", "y", "z"]), 50)
     assert flags == privacy.compose(seen("bit", "1/2", one), times=3)
     both = [seen("number", "1/2", first), seen("number", "1/2", second)]

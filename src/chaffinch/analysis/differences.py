@@ -290,7 +290,9 @@ _Parts = tuple[tuple[int, EstimateError], ...]
 
 
 @lru_cache(maxsize=256)
-def reach(first: EstimateError | None, last: EstimateError, chance: float) -> tuple[float, float]:
+def half_widths(
+    first: EstimateError | None, last: EstimateError, chance: float
+) -> tuple[float, float]:
     """Return how far above and below the true difference the estimated one may be.
 
     It is farther with a chance of at most ``chance``: half of that on either side.

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from chaffinch.analysis.answered import Answerers, answered_mean
-from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, reach
+from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
@@ -80,7 +80,7 @@ class RoundAnswer:
         """Return intervals that each miss with a chance of at most ``chance``."""
         if self.plan is None:
             errors = [self.error(place) for place in range(len(self.answer.labels))]
-            far = np.array([reach(None, one, chance) for one in errors if one is not None])
+            far = np.array([half_widths(None, one, chance) for one in errors if one is not None])
             # Where an estimate is too high by as much as it can be, the truth is so far below it.
             low, high = self.estimates - far[:, 0], self.estimates + far[:, 1]
         elif not self.measured:
@@ -157,7 +157,7 @@ def change_ends(first: RoundAnswer, last: RoundAnswer, chance: float) -> Ends:
     """Return how the values have changed: intervals that each miss with ``chance`` at most."""
     moved = last.estimates - first.estimates
     pairs = [(first.error(place), last.error(place)) for place in range(len(moved))]
-    far = [reach(*pair, chance) for pair in pairs if pair[1] is not None]
+    far = [half_widths(*pair, chance) for pair in pairs if pair[1] is not None]
     if len(far) < len(pairs) or any(before is None for before, _ in pairs):
         # A hair less than half: the chance may have been rounded up by a division.
         before, after = (one.ends(0.5 * chance * (1 - 1e-12)) for one in (first, last))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.parallel import mapped
-from chaffinch.sampling import Words, shuffled
+from chaffinch.sampling import Words, permutation
 from chaffinch.storage.faults import storage_fault
 
 BUCKETS = 256
@@ -108,7 +108,7 @@ class Buckets:
         """Yield all messages, piece by piece, in a uniform order."""
 
         def order(codes: _Compact) -> _Compact:
-            return shuffled(self._words, codes)
+            return codes[permutation(self._words, len(codes))]
 
         with mapped(order, self._fitting(), self._workers) as pieces:
             yield from pieces

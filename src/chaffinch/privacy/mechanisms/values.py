@@ -32,6 +32,8 @@ _WIDE = 300.0
 """Sums of at least this variance are too wide for a search over pairs of crowds."""
 _MOST_CROWDS = 4_000
 _MOST_OUTCOMES = 1_000_000
+_DEEPEST = 1e-30
+"""Below this delta a crowd among decoys is not searched: what holds for any crowd is told."""
 
 
 @dataclass(frozen=True, init=False)
@@ -342,8 +344,12 @@ class FlippedValues(Mechanism):
         safe = self._in_clear.profile(rising)[1]
         if self._is_wide:
             safe = np.minimum(safe, self._two_sums.profile(rising)[1])
-        lower, upper = self._among.profile(rising)
-        upper = np.minimum(upper, safe)
+        lower, upper = np.zeros(len(rising)), safe
+        # Deeper than that a search takes many times as long, and nobody promises so little.
+        searched = (safe > _DEEPEST) & (rising < self.local_epsilon)
+        if searched.any():
+            low, high = self._among.profile(rising[searched])
+            lower[searched], upper[searched] = low, np.minimum(high, safe[searched])
         upper[rising >= self.local_epsilon] = 0.0
         return np.minimum(lower, upper)[places], upper[places]
 
