@@ -99,6 +99,8 @@ def test_what_does_not_meet_a_wish_is_refused_unless_wanted() -> None:
     with pytest.raises(NoPlanFound, match="more than epsilon 3 if they collude") as caught:
         cf.plan(cf.Bit(), protocol="clear with decoys", **wishes)
     assert caught.value.details["ruled_out"] == ["more than epsilon 3 if they collude"]
+    with pytest.raises(InvalidInput, match="plan again, with protocol="):
+        cf.plan(cf.Bit(), **wishes).choose("clear with decoys")
     taken = cf.plan(cf.Bit(), protocol="clear with decoys", anyway=True, **wishes)
     taken.verify()
     assert "does not meet a wish (more than epsilon 3 if they collude)" in taken.explain()
@@ -128,6 +130,7 @@ def test_no_plan_with_a_protocol_says_what_would_work() -> None:
         cf.plan(cf.Bit(), users=3, **wishes)
     ways: Any = caught.value.details["would_work"]
     (way,) = ways
+    assert caught.value.hint.startswith("this would work: ")
     cf.plan(cf.Bit(), **wishes, **way).verify()
 
 

@@ -237,7 +237,7 @@ def ways_out(question: Question | cf.Survey, wishes: dict[str, Any]) -> list[dic
         for way in ways
     ]
     assert len(found) == (
-        refused.value.hint.count(";") + 1 if "any one" in refused.value.hint else 0
+        refused.value.hint.count(";") + 1 if "would work" in refused.value.hint else 0
     )
     return found
 

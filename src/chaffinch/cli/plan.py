@@ -410,16 +410,14 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     ]
     output.table(["", "protocol", *(_COLUMNS[place][0] for place in kept)], shown, texts=2)
     output.words("")
+    ruled_out = any(not row["within_limits"] for row in rows)
     costs = [_COSTS[name] for place in kept if (name := _COLUMNS[place][0]) in _COSTS]
     output.words(
         "→ chosen. error: standard error of a count, in people (of a sum, in ranges). Per report: "
         f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude."
-        + (
-            " ! ruled out by a wish, such as the number of messages."
-            if any(not row["within_limits"] for row in rows)
-            else ""
-        )
-        + " `--protocol` with its name takes another one."
+        + (" ! ruled out by a wish, such as the number of messages." if ruled_out else "")
+        + " `--protocol` with its name takes another one"
+        + (", `--anyway` one that is ruled out, too." if ruled_out else ".")
     )
     for row in rows:
         if row["beside"]:

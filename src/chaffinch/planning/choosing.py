@@ -20,7 +20,12 @@ def row_named(rows: Sequence[Candidate], name: object) -> Candidate:
     for one in rows:
         if isinstance(name, str) and name in {one.name, row_name(one.name)}:
             return one
-    raise InvalidInput("protocol", one_of([one.name for one in rows]), name)
+    raise InvalidInput(
+        "protocol",
+        one_of([one.name for one in rows]),
+        name,
+        hint="a protocol that is not in the table was not weighed: plan again, with protocol=",
+    )
 
 
 def one_of(names: Sequence[str]) -> str:

@@ -470,13 +470,12 @@ def _nothing(wishes: _Wishes, task: Task, found: list[Candidate]) -> NoPlanFound
         if way
     ]
     hints = [_WAYS[name].format(value) for name, value in ways]
+    which = "any one of these" if len(hints) > 1 else "this"
     kept = "protocol that does" if wishes.protocol is None else "way to use the protocol that does"
     return NoPlanFound(
-        f"The plan must meet {wish} with {task.users} users and at most {task.max_messages} "
+        f"The plan must meet {wish} with {task.users:,} users and at most {task.max_messages} "
         f"messages per report. Got no {kept}.",
-        hint="any one of these would work: " + "; ".join(hints)
-        if hints
-        else "ask for less, of more people",
+        hint=f"{which} would work: {'; '.join(hints)}" if hints else "ask for less, of more people",
         details={
             "users": task.users,
             "max_messages": task.max_messages,
