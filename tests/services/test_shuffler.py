@@ -78,9 +78,9 @@ def test_batches_of_changes_that_a_reader_has_undone_are_removed(
         with closing(sqlite3.connect(data / "state.sqlite", isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM clock").fetchall()
-            assert not hop._goes_on(hop.tick)  # noqa: SLF001
-            assert not hop._goes_on(hop.tick)  # noqa: SLF001
-            assert len(sealed(data)) == 2, "shown to nobody"
+            # On a busy machine a tick may lose its patience before it has written a batch.
+            while len(sealed(data)) < 2:
+                assert not hop._goes_on(hop.tick)  # noqa: SLF001
         assert hop._goes_on(hop.tick)  # noqa: SLF001
         assert len(sealed(data)) == 1
         assert hop.status.batches["sealed"] == 1
