@@ -183,3 +183,15 @@ def test_the_rarest_and_the_most_flips_have_an_answer() -> None:
     rare = FlippedValues(users=3, decoys=5, values=4, flip_probability=Fraction(1, 10**3000))
     clear = DecoyedValues(decoys=5, values=4).delta(1.0)
     assert rare.delta(1.0).upper == pytest.approx(clear.upper, rel=1e-9)
+
+
+def test_where_all_is_hidden_already_no_crowd_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following so small a delta down took half a minute, for a number that nobody promises."""
+
+    def searched(*_: object) -> None:
+        pytest.fail("a crowd was searched")
+
+    monkeypatch.setattr(ValueCrowds, "profile", searched)
+    flip = Fraction(6964780102655445, 2**59)
+    found = FlippedValues(users=2000, decoys=2000, values=3, flip_probability=flip)
+    assert found.delta(1.0).lower == 0 < found.delta(1.0).upper < 1e-60
