@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
-from chaffinch.storage import failpoints
+from chaffinch.disk import kill_points
 
 COMMAND = "import sys\nfrom chaffinch.cli import main\nsys.exit(main())\n"
 """The command ``chaffinch``, as a program."""
@@ -254,8 +254,8 @@ def _live(request: bytes, streams: list[int]) -> NoReturn:
     sys.argv = ["-c", *words]
     code = 1
     try:
-        if environment.get(failpoints.VARIABLE):
-            failpoints.want(environment[failpoints.VARIABLE])
+        if environment.get(kill_points.VARIABLE):
+            kill_points.arm(environment[kill_points.VARIABLE])
         exec(program, {"__name__": "__main__"})  # noqa: S102 - a program of a test
         code = 0
     except SystemExit as end:

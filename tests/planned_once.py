@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chaffinch.planning import planner, survey_file
-from chaffinch.planning.audiences import planner as audience_planner
+from chaffinch.reach.planning import planner as audience_planner
 
 
 def made_once(make: Callable[..., Any]) -> Callable[..., Any]:

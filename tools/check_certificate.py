@@ -1,1 +1,1 @@
-../src/chaffinch/planning/check_certificate.py
+../src/chaffinch/plans/check_certificate.py

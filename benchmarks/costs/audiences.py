@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from benchmarks.costs.fitting import share_out, spent
 from benchmarks.harness import tell
 from chaffinch import reach
-from chaffinch.analysis.audiences.logos import count_logos
 from chaffinch.planning.costs.units import Unit
 from chaffinch.privacy import Target
+from chaffinch.reach.analyzer.logos import count_logos
+from chaffinch.reach.shuffler.filters import shuffle_with
 from chaffinch.sampling import secure_words
-from chaffinch.shuffling.filters import shuffle_with
 
 IDS = (200_000, 1_000_000)
 BITS = 1 << 24

@@ -14,7 +14,7 @@ from benchmarks.costs.fitting import Shares, share_out, spent
 from benchmarks.harness import tell
 from chaffinch.encoding.device import encode_with
 from chaffinch.engines.local import Local
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import PROTOCOLS, Protocol
 from chaffinch.protocols.base import EncodingSeconds, Setting
 from chaffinch.questions import Choice, Number, Question

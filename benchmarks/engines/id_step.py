@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.engines.step import engine_of
 from chaffinch import reach
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import Engine
 from chaffinch.privacy import Target
+from chaffinch.reach.publisher.campaign_key import CampaignKey
 from tests.engines.plans import LEAST
 from tests.reach.publishing import SECRET, small_plan
 

@@ -38,7 +38,7 @@ class Taken:
 
 @dataclass
 class Watch:
-    """Looks at all processes that carry its mark."""
+    """BoundedReads at all processes that carry its mark."""
 
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     _known: dict[int, bool] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from benchmarks.engines.measuring import Taken
 from benchmarks.engines.running import COLUMNS, ENGINES, Bench, bench, line, scaling
 from benchmarks.findings import Finding
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from tests.engines.plans import clear
 
 MESSAGES, VALUES = 20_000_000, 100

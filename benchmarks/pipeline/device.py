@@ -8,7 +8,7 @@ from fractions import Fraction
 from benchmarks.findings import Finding, Goal, Line, milliseconds, processor_seconds
 from benchmarks.pipeline.variants import calibrated
 from chaffinch.encoding.device import encode
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.questions import Bit, Choice, Number, Question
 
 USERS = 100_000

@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
 from chaffinch import reach
-from chaffinch.planning.audiences import estimator
-from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.privacy import Target
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.estimator import Columns
 from chaffinch.simulate import Publishers, disjoint, heavy_tailed, independent, nested
 from chaffinch.simulate.publishers import flipped_logos, thrown
 from chaffinch.simulate.seeded import generator

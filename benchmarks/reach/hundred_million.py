@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.steps import Found, Step, main
 
 if TYPE_CHECKING:
-    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.reach.planning.plan import ReachPlan
 
 ROWS = 100_000_000
 BITS = 1 << 27
@@ -27,10 +27,10 @@ AGAIN = 4
 
 def make_plan(folder: Path, rows: int) -> Found:
     """Calibrate plans for one publisher, with and without frequencies, and save them."""
-    from chaffinch.encoding.publisher.campaign_key import new_key
-    from chaffinch.planning.audiences.audience import Audience
-    from chaffinch.planning.audiences.planner import plan
     from chaffinch.privacy import Target
+    from chaffinch.reach.planning.audience import Audience
+    from chaffinch.reach.planning.planner import plan
+    from chaffinch.reach.publisher.campaign_key import new_key
 
     new_key().save(folder / "campaign.key")
     for frequencies in (1, 3):
@@ -78,8 +78,8 @@ def frequencies(folder: Path, rows: int) -> Found:
 
 
 def _encoded(folder: Path, rows: int, times: int) -> Found:
-    from chaffinch.encoding.publisher.campaign_key import load_key
-    from chaffinch.encoding.publisher.filters import encode as filter_of
+    from chaffinch.reach.publisher.campaign_key import load_key
+    from chaffinch.reach.publisher.filters import encode as filter_of
 
     seen: list[int] = []
     made = filter_of(
@@ -96,9 +96,9 @@ def _encoded(folder: Path, rows: int, times: int) -> Found:
 
 def analyze(folder: Path, rows: int) -> Found:
     """Estimate how many ids there were, and how many came twice."""
-    from chaffinch.analysis.audiences.logos import count_logos
-    from chaffinch.planning.audiences.audience import Group
-    from chaffinch.planning.audiences.estimator import Columns
+    from chaffinch.reach.analyzer.logos import count_logos
+    from chaffinch.reach.planning.audience import Group
+    from chaffinch.reach.planning.estimator import Columns
     from chaffinch.wire.filter_files import load_filter
 
     chunks = [min(CHUNK, rows - start) for start in range(0, rows, CHUNK)]
@@ -116,7 +116,7 @@ def analyze(folder: Path, rows: int) -> Found:
 
 
 def _plan(folder: Path, times: int) -> ReachPlan:
-    from chaffinch.planning.audiences.plan import load_plan
+    from chaffinch.reach.planning.plan import load_plan
 
     return load_plan(folder / f"plan-{times}.json")
 

@@ -14,8 +14,8 @@ from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
 from benchmarks.services.reference import exchanges
 from chaffinch.keys import KeyFolder
-from chaffinch.parallel import cores
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from chaffinch.tables.parallel import cores
 from tests.services.oracle import Collection
 
 TURNS = 9

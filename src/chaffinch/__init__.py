@@ -11,20 +11,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaffinch import charts, checks, errors, privacy, reach, simulate
+    from chaffinch import charts, errors, privacy, reach, simulate
     from chaffinch.analysis.analyze import analyze
     from chaffinch.analysis.trend import trend
     from chaffinch.encoding.bulk import encode_many
     from chaffinch.encoding.client import Client
     from chaffinch.encoding.device import encode
+    from chaffinch.errors import checks
     from chaffinch.ledger import Ledger
-    from chaffinch.planning.audiences.audience import Audience
     from chaffinch.planning.costs.cost import Cost, Prices
-    from chaffinch.planning.plan import Plan, load_plan
     from chaffinch.planning.planner import Error, plan
+    from chaffinch.plans.plan import Plan, load_plan
     from chaffinch.privacy import Target
-    from chaffinch.progress import show_progress
+    from chaffinch.privacy.progress import show_progress
     from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Survey
+    from chaffinch.reach.planning.audience import Audience
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
     from chaffinch.shuffling.in_memory import shuffle
@@ -67,9 +68,16 @@ __all__ = [
     "trend",
 ]
 
-_PARTS = ("charts", "checks", "errors", "privacy", "reach", "simulate")
+_PARTS = {
+    "charts": "charts",
+    "checks": "errors.checks",
+    "errors": "errors",
+    "privacy": "privacy",
+    "reach": "reach",
+    "simulate": "simulate",
+}
 _NAMES = {
-    "Audience": "planning.audiences.audience",
+    "Audience": "reach.planning.audience",
     "Bit": "questions",
     "Choice": "questions",
     "Client": "encoding.client",
@@ -79,7 +87,7 @@ _NAMES = {
     "Flags": "questions",
     "Ledger": "ledger",
     "Number": "questions",
-    "Plan": "planning.plan",
+    "Plan": "plans.plan",
     "Prices": "planning.costs.cost",
     "Release": "release.surveys",
     "Survey": "questions",
@@ -88,10 +96,10 @@ _NAMES = {
     "audit": "simulate.randomizers",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
-    "load_plan": "planning.plan",
+    "load_plan": "plans.plan",
     "load_release": "release.documents",
     "plan": "planning.planner",
-    "show_progress": "progress",
+    "show_progress": "privacy.progress",
     "shuffle": "shuffling.in_memory",
     "trend": "analysis.trend",
 }
@@ -100,7 +108,7 @@ _NAMES = {
 def __getattr__(name: str) -> Any:
     """Load a part of chaffinch on first use (PEP 562)."""
     if name in _PARTS:
-        return importlib.import_module(f"chaffinch.{name}")
+        return importlib.import_module(f"chaffinch.{_PARTS[name]}")
     if name in _NAMES:
         return getattr(importlib.import_module(f"chaffinch.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chaffinch' has no attribute {name!r}")

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.date_bins import DATE_BINS, bin_of
-from chaffinch.errors import InvalidAnswer, InvalidInput
+from chaffinch.errors import InvalidAnswer, InvalidInput, checks
 
 MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""

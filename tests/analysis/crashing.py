@@ -19,11 +19,11 @@ from typing import Any
 
 from chaffinch.analysis.analyzer import Analyzer
 from chaffinch.analysis.received import KnownBatches
+from chaffinch.disk import kill_points
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Entry, Ledger
-from chaffinch.planning.plan import load_plan
-from chaffinch.storage import failpoints
+from chaffinch.plans.plan import load_plan
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 
 _BLOCK = 1000
@@ -93,7 +93,7 @@ def life(folder: Path, place: str) -> int:
             if place.startswith("full:"):
                 fill_disk(int(place.removeprefix("full:")))
             elif place:
-                failpoints._wanted = failpoints._Wanted(place)  # noqa: SLF001
+                kill_points._wanted = kill_points._Wanted(place)  # noqa: SLF001
             main(folder, 0.95)
             code = 0
         except StorageFault:

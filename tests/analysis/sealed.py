@@ -12,8 +12,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.keys import KeyFolder, StoredKey
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.questions import Choice
 from chaffinch.wire.messages import EMPTY

@@ -15,7 +15,7 @@ from chaffinch import plan
 from chaffinch.analysis.analyze import analyze
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.release.documents import read_release

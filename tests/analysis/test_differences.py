@@ -30,7 +30,7 @@ from chaffinch.analysis.differences import (
 )
 from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Decoys, Flips, Signed
 from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Bit, Choice, Question

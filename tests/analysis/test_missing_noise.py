@@ -13,7 +13,7 @@ from scipy import stats
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import InvalidFile
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Signed
 from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with

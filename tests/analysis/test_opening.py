@@ -16,12 +16,12 @@ import pytest
 from chaffinch.analysis.opening import absent_reports, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import release_batch
+from chaffinch.disk import stores
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.parallel import Processes
 from chaffinch.privacy import Target
 from chaffinch.release.documents import read_release
-from chaffinch.storage import stores
+from chaffinch.tables.parallel import Processes
 from chaffinch.wire.messages import EMPTY
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
 

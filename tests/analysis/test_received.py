@@ -18,10 +18,10 @@ from chaffinch.analysis.releasing import release_columns
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.parties import Party, ReachParties
+from chaffinch.plans.parties import Party, ReachParties
 from chaffinch.privacy import Target
+from chaffinch.reach.shuffler.filters import shuffle_with
 from chaffinch.release.documents import read_reach_release
-from chaffinch.shuffling.filters import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.column_files import columns_from

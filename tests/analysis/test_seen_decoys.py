@@ -15,7 +15,7 @@ from scipy import stats
 import chaffinch as cf
 from chaffinch.analysis.tally import check_tally
 from chaffinch.errors import InvalidFile
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys
 from chaffinch.protocols.intervals import SHARPNESS, two_sided
 from chaffinch.protocols.noise import SeenDecoys

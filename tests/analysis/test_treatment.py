@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.analysis.analyze import _CONSERVATIVE_MEAN, _treatment_notes
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 

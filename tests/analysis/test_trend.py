@@ -21,7 +21,7 @@ from chaffinch.analysis.trend import _compared_rounds
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.planning.explanation import Unit
-from chaffinch.planning.plan import Part
+from chaffinch.plans.plan import Part
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import Flips, Signed
 from chaffinch.protocols.base import number_question

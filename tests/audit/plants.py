@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys
 from chaffinch.protocols.base import GRAIN
 from chaffinch.sampling import Words, below, bernoulli

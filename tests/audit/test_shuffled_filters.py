@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.shuffler import filters as shuffling
 from chaffinch.sampling import flip as right_flip
 from chaffinch.sampling import secure_words
-from chaffinch.shuffling import filters as shuffling
 from chaffinch.simulate import RandomizerAudit, audit_randomizer
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import small_plan

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch import rounding
-from chaffinch.charts import Dot, DotFigure, estimates_chart, number_chart
+from chaffinch.charts import Dot, DotFigure, estimates_chart, number_chart, rounding
 from chaffinch.errors import InvalidInput
 
 

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.disk.files import state_folder
+from chaffinch.disk.staged import StagedFiles
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.runs import RunRelease, Runs
-from chaffinch.outputs.waiting import Waiting
-from chaffinch.storage.files import state_folder
 from tests.cli.conftest import USERS, Done
 from tests.tiers import nightly
 
@@ -340,14 +340,14 @@ def test_what_waits_beside_a_release_is_keyed(
     """The note of a stopped run tells apart requests, and nobody without the key can try tables."""
     notes = []
 
-    def stop(one: Waiting) -> None:
+    def stop(one: StagedFiles) -> None:
         notes.append(one.request)
         raise OSError(errno.EIO, "")
 
     for state in ("one", "two"):
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / state))
         with monkeypatch.context() as patch:
-            patch.setattr(Waiting, "put_in_place", stop)
+            patch.setattr(StagedFiles, "put_in_place", stop)
             assert cli(*words, folder / f"out-{state}").code == 5
     assert len(set(notes)) == 2
 

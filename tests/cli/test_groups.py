@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
+from chaffinch.disk.staged import StagedFiles
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.runs import Runs
-from chaffinch.outputs.waiting import Waiting
 from tests.cli.conftest import Done
 
 PUBLIC = """
@@ -220,7 +220,7 @@ def stopped(
 
 
 @pytest.mark.parametrize(
-    ("where", "step"), [(Runs, "add"), (Waiting, "put_in_place")], ids=["unpaid", "paid"]
+    ("where", "step"), [(Runs, "add"), (StagedFiles, "put_in_place")], ids=["unpaid", "paid"]
 )
 def test_a_stopped_run_of_groups_goes_on(
     cli: Callable[..., Done],
@@ -249,7 +249,7 @@ def test_a_stopped_run_of_groups_goes_on(
 def test_groups_that_wait_are_finished_without_the_table(
     cli: Callable[..., Done], flights: Path, stopped: Callable[[type, str], tuple[object, ...]]
 ) -> None:
-    words, out = stopped(Waiting, "put_in_place"), flights / "out"
+    words, out = stopped(StagedFiles, "put_in_place"), flights / "out"
     (flights / "flights.csv").write_text("other")
     first = contents(out / "001-ewr")
     done = cli(*words, "--finish")

@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.parties import EXAMPLE
+from chaffinch.plans.parties import EXAMPLE
 from chaffinch.wire.envelopes import HYBRID
 from chaffinch.wire.key_lists import KeyList
 from tests.cli.conftest import Done

@@ -14,11 +14,11 @@ import pytest
 from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
 from chaffinch.cli import demo as survey_demo
 from chaffinch.cli.reach import demo as reach_demo
+from chaffinch.disk.protected import Kind, kind_of
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder
-from chaffinch.outputs.protected import Kind, kind_of
-from chaffinch.planning.parties import Parties, Party
+from chaffinch.plans.parties import Parties, Party
 from tests.cli.conftest import Done
 from tests.tiers import chequered, nightly
 

@@ -19,8 +19,8 @@ import pytest
 from chaffinch import Audience, Ledger, Target, privacy, reach
 from chaffinch.cli.reach.app import VERBS
 from chaffinch.cli.reach.encode import _Terms
-from chaffinch.encoding.publisher.filters import WITHIN
 from chaffinch.errors import StorageFault
+from chaffinch.reach.publisher.filters import WITHIN
 from chaffinch.release.documents import load_reach_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY

@@ -20,12 +20,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import chaffinch as cf
-from chaffinch.cli.again import RunData
+from chaffinch.cli.again import RepeatCheck
 from chaffinch.errors import DataRepeated, InvalidInput
 from chaffinch.ledger import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
 from chaffinch.planning.explanation import Unit
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.privacy import FlippedBits, compose
 from chaffinch.protocols.flips import Flips
 from chaffinch.questions import PublicGroup
@@ -131,7 +131,7 @@ def take(
 ) -> tuple[float, float] | None:
     """Make a release, and return what it states: an epsilon and a delta; None if it is refused."""
     names = tuple(runs.name_of("file", one.encode()) for one in files)
-    data = RunData(runs, names, Path("nowhere"), again=again, anyway=True, paid=False)
+    data = RepeatCheck(runs, names, Path("nowhere"), again=again, anyway=True, paid=False)
     plan = run.of_group
     try:
         before = data.check(plan, run.round, run.unit)

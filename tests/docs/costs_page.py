@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.planning.costs.cost import Cost, short, size
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import AnyPlan, load_any_plan
 from tests.docs import pages
 from tests.meta import repository
 

@@ -16,8 +16,8 @@ from types import ModuleType
 
 import chaffinch
 from chaffinch import errors, reach
-from chaffinch.planning.audiences.plan import ReachPlanModel
-from chaffinch.planning.documents import PlanModel
+from chaffinch.plans.documents import PlanModel
+from chaffinch.reach.planning.plan import ReachPlanModel
 from chaffinch.release.documents import reach_release_schema, release_schema
 from tests.meta import repository
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.planning.parties import KEMS, Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import KEMS, Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.wire.envelopes import X25519, OpeningKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.sealed_reports import route_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.problems import TYPE, Kind, Problem
 from tests.encoding.operators import Operators

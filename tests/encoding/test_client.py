@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 from chaffinch import Client, Ledger, Target
+from chaffinch.disk.locks import lock_file
+from chaffinch.disk.protected import Kind as KindOfFile
+from chaffinch.disk.protected import kind_of
 from chaffinch.encoding import client as client_module
 from chaffinch.encoding.client import Delivery
 from chaffinch.encoding.device import encode
@@ -31,12 +34,9 @@ from chaffinch.errors import (
     NotDelivered,
     StorageFault,
 )
-from chaffinch.outputs.protected import Kind as KindOfFile
-from chaffinch.outputs.protected import kind_of
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
-from chaffinch.storage.locks import lock_file
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList

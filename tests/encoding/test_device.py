@@ -11,7 +11,7 @@ import pytest
 from chaffinch.encoding.device import encode
 from chaffinch.errors import BudgetExhausted, GuaranteeNotProven, InvalidAnswer, InvalidInput
 from chaffinch.ledger import Ledger
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chaffinch.encoding.device import encode_with
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.questions import Bit, Choice, Flags
 from chaffinch.sampling import secure_words

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol
 from chaffinch.questions import Bit, Choice
 from chaffinch.wire.messages import EMPTY

@@ -16,7 +16,7 @@ from chaffinch.encoding import sealing
 from chaffinch.encoding.device import encode, encode_with
 from chaffinch.encoding.sealing import Sealer, seal_many, seal_report
 from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.sampling import secure_words

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys
 from chaffinch.questions import Bit, Choice, Question
 from tests.encoding.test_transcripts import (

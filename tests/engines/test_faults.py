@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from chaffinch.disk import files
+from chaffinch.disk.faults import storage_fault
 from chaffinch.encoding import bulk
 from chaffinch.engines import local as module
 from chaffinch.engines.local import Local
@@ -34,8 +36,6 @@ from chaffinch.errors import (
 from chaffinch.protocols import Flips
 from chaffinch.questions import Bit
 from chaffinch.shuffling import on_disk
-from chaffinch.storage import files
-from chaffinch.storage.faults import storage_fault
 from chaffinch.tables.read import open_table
 from chaffinch.wire.batches import BatchFacts, new_name
 from tests import forks

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from chaffinch import reach
+from chaffinch.disk import leftovers
+from chaffinch.disk.files import atomic
+from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
+from chaffinch.disk.locks import try_lock
 from chaffinch.engines.local import Local
 from chaffinch.errors import StorageFault
-from chaffinch.storage import leftovers
-from chaffinch.storage.files import atomic
-from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
-from chaffinch.storage.locks import try_lock
 from tests import forks
 from tests.engines import plans
 from tests.tiers import nightly

@@ -14,18 +14,18 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from chaffinch.analysis.audiences.logos import count_logos
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding import bulk
 from chaffinch.encoding.bulk import encode_many
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import Engine, engine
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidCells, InvalidFile, InvalidInput, InvalidTable
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.reach.analyzer.logos import count_logos
+from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.shuffling.in_memory import shuffle
 from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.messages import Rows, Tally
@@ -247,9 +247,9 @@ def test_a_survey_starts_without_a_cluster_and_without_audiences() -> None:
     others = (
         "pyspark",
         "chaffinch.engines.spark",
-        "chaffinch.encoding.publisher",
-        "chaffinch.analysis.audiences",
-        "chaffinch.planning.audiences",
+        "chaffinch.reach.publisher",
+        "chaffinch.reach.analyzer",
+        "chaffinch.reach.planning",
     )
     assert not [name for name in loaded if name.startswith(others)]
 

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from chaffinch.parallel import MOST_WORKERS, Errands, cores, mapped
+from chaffinch.tables.parallel import MOST_WORKERS, Errands, cores, mapped
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -155,7 +155,7 @@ def test_a_fault_of_an_errand_is_for_whoever_asks_and_none_begins_after_the_end(
 
 KILLED = """
 import operator, os, signal
-from chaffinch.parallel import Processes
+from chaffinch.tables.parallel import Processes
 
 print(list(Processes(2).mapped(operator.mul, 2, [1, 2, 3])), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -6,8 +6,8 @@ import csv
 from functools import cache
 
 import chaffinch as cf
-from chaffinch.planning.plan import Plan
 from chaffinch.planning.survey_file import SurveyFile, load_survey
+from chaffinch.plans.plan import Plan
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "examples" / "flights"

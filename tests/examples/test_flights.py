@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Encoded, Flips
 from tests.examples import flights
 from tests.examples.flights import FOLDER, LEVEL, TABLE

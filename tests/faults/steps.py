@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from chaffinch.cli import main
-from chaffinch.storage import files
+from chaffinch.disk import files
 
 SIGNALS = {
     "kill": signal.SIGKILL,

@@ -35,7 +35,7 @@ from chaffinch.cli.reach import demo as reach_demo
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge
 from chaffinch.planning import planner
-from chaffinch.planning.audiences import planner as audience_planner
+from chaffinch.reach.planning import planner as audience_planner
 from tests.faults import steps
 from tests.faults.collector import arrived, collecting, forget_arrivals
 from tests.faults.steps import FULL, STOPPED, TORN, Fault

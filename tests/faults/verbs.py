@@ -32,7 +32,7 @@ from chaffinch import (
 from chaffinch.engines import engine
 from chaffinch.errors import ChaffinchError
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.parties import Parties, Party
+from chaffinch.plans.parties import Parties, Party
 from chaffinch.questions import PublicGroup
 from chaffinch.reach import load_filter, load_key
 from chaffinch.wire.key_lists import KeyList

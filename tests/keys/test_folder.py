@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.disk.kill_points import VARIABLE
+from chaffinch.disk.leftovers import alone_in
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import StoredKey
 from chaffinch.keys.keyset import KeyEntry
-from chaffinch.storage.failpoints import VARIABLE
-from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding
 from chaffinch.wire.key_lists import KeyList
 from tests import forks

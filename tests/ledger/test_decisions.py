@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from chaffinch import Bit, plan, privacy
+from chaffinch.disk import databases, files
+from chaffinch.disk.files import sync_folder
 from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger import Charge, Ledger, chain, schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import fits, total
-from chaffinch.storage import databases, files
-from chaffinch.storage.files import sync_folder
 from tests.ledger import made
 from tests.ledger.made import BIT, ONE, OTHER
 

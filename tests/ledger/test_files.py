@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
+from chaffinch.disk import databases
 from chaffinch.errors import InvalidInput, LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
 from chaffinch.ledger.schema import _STATEMENTS
-from chaffinch.storage import databases
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
+from chaffinch.disk.files import state_folder
 from chaffinch.errors import DataRepeated, Reason, StorageFault
 from chaffinch.ledger import Charge
 from chaffinch.ledger.charge import promised_at, total
 from chaffinch.ledger.runs import _SAME_DATA, RunRelease, Runs, promise_together
 from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
-from chaffinch.storage.files import state_folder
 
 BITS = FlippedBits(users=200, flip_probability="0.1")
 DELTA = 1e-6

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.planning.documents import PlanModel
+from chaffinch.plans.documents import PlanModel
 from chaffinch.protocols import PROTOCOLS, Protocol
 from tests.meta import repository
 
 OWN = repository.SOURCE / "protocols"
-STRANGER = repository.SOURCE / "planning" / "check_certificate.py"
+STRANGER = repository.SOURCE / "plans" / "check_certificate.py"
 """It may ask nobody of the library what a protocol is, and has its own names for them."""
 OTHERS = [
     path

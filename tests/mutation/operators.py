@@ -172,7 +172,7 @@ def _is_wrapped(node: cst.CSTNode) -> bool:
 
 
 class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
-    """Looks for places: into wrapped functions too, but not into what an error says."""
+    """BoundedReads for places: into wrapped functions too, but not into what an error says."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -10,8 +10,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
-from chaffinch.planning.plan import Plan
 from chaffinch.planning.survey_file import EXAMPLE, survey_from
+from chaffinch.plans.plan import Plan
 from tests.tiers import nightly
 
 TARGET = cf.Target(1.0, 1e-6)

@@ -12,7 +12,7 @@ import pytest
 import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
 USERS, EACH = 2_000, 3

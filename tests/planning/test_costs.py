@@ -22,7 +22,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.planning.costs import collection, units
 from chaffinch.planning.costs.cost import Cost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, SECONDS, Room, Unit
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import PROTOCOLS, Decoys, Flips, Protocol
 from chaffinch.protocols.base import EncodingSeconds
 from chaffinch.services.collector import CollectorLimits

@@ -22,9 +22,9 @@ from chaffinch import privacy
 from chaffinch.cli.collection import _answers
 from chaffinch.errors import BatchTooSmall, GuaranteeNotProven, InvalidFile, InvalidInput
 from chaffinch.ledger.charge import Charge, charge_from
-from chaffinch.planning.honest_share import HonestShare, honest_share, needed_reports
-from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import survey_from
+from chaffinch.plans.honest_share import HonestShare, honest_share, needed_reports
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
 from chaffinch.wire.documents import identified

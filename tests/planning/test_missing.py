@@ -14,7 +14,7 @@ import chaffinch as cf
 from chaffinch.analysis.analyze import _NO_MEAN, _NO_SHARES
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.planning.expansion import Asked, expanded, spread_answers
-from chaffinch.planning.plan import Part, Plan, plan_from
+from chaffinch.plans.plan import Part, Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 from chaffinch.release.documents import read_release

@@ -9,8 +9,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.parties import EXAMPLE, Parties, Party, read_parties
-from chaffinch.planning.plan import Plan, load_plan
+from chaffinch.plans.parties import EXAMPLE, Parties, Party, read_parties
+from chaffinch.plans.plan import Plan, load_plan
 
 FIRST = Party("ours", "01" * 32, "https://shuffler.example:8443/")
 SECOND = Party("theirs", "02" * 32, "http://[::1]:9000")

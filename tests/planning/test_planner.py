@@ -18,6 +18,7 @@ from scipy import stats
 
 import chaffinch as cf
 from chaffinch import privacy
+from chaffinch.charts.rounding import rounded_up
 from chaffinch.errors import (
     GuaranteeNotProven,
     InvalidFile,
@@ -28,13 +29,12 @@ from chaffinch.errors import (
 from chaffinch.planning.candidates import Task, for_error
 from chaffinch.planning.expansion import Asked
 from chaffinch.planning.explanation import right_guesses
-from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import load_survey
+from chaffinch.plans.plan import Part, Plan, plan_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 from chaffinch.release.documents import load_release
-from chaffinch.rounding import rounded_up
 from chaffinch.wire.documents import canonical
 from tests.tiers import nightly
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaffinch.errors import InvalidFile
-from chaffinch.planning.plan import Plan, plan_from
+from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Protocol
 from chaffinch.questions import Question
 from chaffinch.wire.documents import canonical, identified

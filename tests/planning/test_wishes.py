@@ -13,8 +13,8 @@ import pytest
 import chaffinch as cf
 from chaffinch.cli import main
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
-from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import load_survey
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Decoys, Flips, Signed
 from chaffinch.questions import Question
 from tests.tiers import all_but, nightly

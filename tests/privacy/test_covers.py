@@ -38,7 +38,7 @@ from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
-from chaffinch.progress import show_progress
+from chaffinch.privacy.progress import show_progress
 from tests.oracles import exact
 from tests.tools.checker import checker
 

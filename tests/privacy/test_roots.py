@@ -19,7 +19,7 @@ from chaffinch.privacy.numerics.roots import (
     find_largest,
     narrow_crossing,
 )
-from chaffinch.progress import show_progress
+from chaffinch.privacy.progress import show_progress
 
 
 @given(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(0, 2000))

@@ -15,7 +15,7 @@ import pytest
 
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Bit, Choice, Flags, Number, Question

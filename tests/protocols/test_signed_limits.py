@@ -16,7 +16,7 @@ from chaffinch import privacy
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed
 from chaffinch.protocols.intervals import two_sided

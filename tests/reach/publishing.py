@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.filters import encode as publishers_encode
-from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.audiences.shuffler import Shuffler
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.shuffler import Shuffler
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filters import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter
 
 SECRET = b"canary key: thirty-two bytes!!!!"

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chaffinch.analysis.audiences.analyze import analyze
-from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.ledger import Ledger
-from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.id_rule import IdRule
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.audiences.planner import plan
 from chaffinch.privacy import Target
 from chaffinch.reach import ReachRelease, encode, new_key
+from chaffinch.reach.analyzer.analyze import analyze
+from chaffinch.reach.analyzer.logos import Logos, count_logos
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.id_rule import IdRule
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.planner import plan
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=1 << 16, flip=small_plan().flip_probability / 8)

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.audiences.audience import (
+from chaffinch.privacy.mechanisms.filters import _MOST_FILTERS
+from chaffinch.reach.planning.audience import (
     _MOST_OVERLAPS,
     Audience,
     Group,
     overlaps_left_out,
     usual_groups,
 )
-from chaffinch.privacy.mechanisms.filters import _MOST_FILTERS
 from chaffinch.wire.filter_files import MOST_ROWS
 
 THREE = Audience(["a", "b", "c"], frequencies=2)

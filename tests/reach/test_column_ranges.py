@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from chaffinch.encoding.publisher.column_ranges import _MOST_RANGES, ColumnRanges
-from chaffinch.encoding.publisher.filters import Row, true_rows
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher.column_ranges import _MOST_RANGES, ColumnRanges
+from chaffinch.reach.publisher.filters import Row, true_rows
 from chaffinch.sampling import digest_again, digest_columns
 from tests.reach.publishing import KEY, small_plan
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.audiences.comparison import ComparedFigure, compare
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import PROVEN
+from chaffinch.reach.planning.comparison import ComparedFigure, compare
 from tests.oracles import exact
 from tests.oracles import filter_procedures as referee
 from tests.oracles import filters as oracle

@@ -21,14 +21,14 @@ import pytest
 from numpy.typing import NDArray
 
 from chaffinch import reach
-from chaffinch.analysis.audiences.crowd_law import Crowd
-from chaffinch.analysis.audiences.intervals import asked_columns, intervals
-from chaffinch.analysis.audiences.occupancy import SetBits
-from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.estimator import Columns
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
-from chaffinch.shuffling.filters import shuffle_with
+from chaffinch.reach.analyzer.crowd_law import Crowd
+from chaffinch.reach.analyzer.intervals import asked_columns, intervals
+from chaffinch.reach.analyzer.occupancy import SetBits
+from chaffinch.reach.planning.audience import Audience, Group, usual_groups
+from chaffinch.reach.planning.estimator import Columns
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.shuffler.filters import shuffle_with
 from chaffinch.simulate import judging
 from chaffinch.simulate.publishers import Publishers, flipped_logos, thrown
 from chaffinch.simulate.seeded import SeededWords

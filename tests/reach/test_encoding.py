@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.charging import hand_out, refuse_second
-from chaffinch.encoding.publisher.filters import Loaded, _true_rows
-from chaffinch.encoding.publisher.ids import IdReader
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.charging import hand_out, refuse_second
+from chaffinch.reach.publisher.filters import Loaded, _true_rows
+from chaffinch.reach.publisher.ids import IdReader
 from chaffinch.tables.read import open_table
 from chaffinch.wire.filter_files import Filter, load_filter
 from tests.reach.publishing import KEY, SECRET, brute_force, encode, set_bits, small_plan

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.estimator import Columns, expected
+from chaffinch.reach.planning.audience import Audience, Group, usual_groups
+from chaffinch.reach.planning.estimator import Columns, expected
 
 FLIPS = [0.0, 0.02, 0.2]
 

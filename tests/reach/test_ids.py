@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import compute
 
-from chaffinch.encoding.publisher.ids import IdReader, Spelled
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.reach.publisher.ids import IdReader, Spelled
 from chaffinch.tables.read import Table, open_table
 from tests.reach.publishing import siphash
 

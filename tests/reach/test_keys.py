@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
-from chaffinch.encoding.publisher.filters import encode as publishers_encode
+from chaffinch.disk.leftovers import alone_in
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
 from chaffinch.privacy import Target
-from chaffinch.storage.leftovers import alone_in
+from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
+from chaffinch.reach.publisher.filters import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, SECRET, small_plan
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from chaffinch.analysis.audiences.occupancy import SetBits, ids_of_row
+from chaffinch.reach.analyzer.occupancy import SetBits, ids_of_row
 from tests.tiers import nightly
 
 Law = tuple[Fraction, ...]

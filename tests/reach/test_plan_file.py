@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from chaffinch import plan as survey_plan
 from chaffinch import questions
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
-from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.plan import (
+from chaffinch.privacy import Target
+from chaffinch.reach import load_plan, plan
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.plan import (
     _FORMAT,
     _LARGEST_FILE,
     ReachPlan,
     load_any_plan,
     plan_from,
 )
-from chaffinch.privacy import Target
-from chaffinch.reach import load_plan, plan
 from chaffinch.wire.documents import digest
 
 PLAN = plan(

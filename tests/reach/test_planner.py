@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound, UselessPlan
-from chaffinch.planning.audiences import estimator
-from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.plan import ReachPlan, require_plan
-from chaffinch.planning.audiences.planner import (
+from chaffinch.privacy import Target
+from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
+from chaffinch.privacy.mechanisms.filters import flip_probability_for
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.planning.planner import (
     _HASHES,
     _MOST_ERROR,
     ENOUGH,
@@ -23,9 +26,6 @@ from chaffinch.planning.audiences.planner import (
     _guessed_flip,
     plan,
 )
-from chaffinch.privacy import Target
-from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
-from chaffinch.privacy.mechanisms.filters import flip_probability_for
 from tests.reach.test_estimates import audience
 from tests.tiers import nightly
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.estimator import apart, disjoint, expected, without_noise
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.estimator import apart, disjoint, expected, without_noise
 from tests.reach.test_estimates import audience, crowd_of
 
 

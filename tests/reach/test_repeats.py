@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.encoding.publisher.repeats import Repeats
 from chaffinch.errors import StorageFault
+from chaffinch.reach.publisher.repeats import Repeats
 
 SMALLEST = 16
 

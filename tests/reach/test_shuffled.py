@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from chaffinch import Ledger, reach
-from chaffinch.analysis.audiences.logos import Logos, count_logos, read_columns
 from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
-from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
-from chaffinch.shuffling.filters import shuffle_with
+from chaffinch.reach.analyzer.logos import Logos, count_logos, read_columns
+from chaffinch.reach.planning.audience import Audience, Group, usual_groups
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.shuffler.filters import shuffle_with
 from chaffinch.simulate import Publishers, draw_logos
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.column_files import ShuffledColumns

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput
-from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.plan import _FORMAT, ReachPlan, plan_from
-from chaffinch.planning.audiences.planner import plan
-from chaffinch.planning.audiences.shuffler import Shuffler, both_flips, local_flip
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.plan import _FORMAT, ReachPlan, plan_from
+from chaffinch.reach.planning.planner import plan
+from chaffinch.reach.planning.shuffler import Shuffler, both_flips, local_flip
 from chaffinch.wire.documents import identified
 from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch import reach
-from chaffinch.analysis.audiences.logos import Logos
-from chaffinch.planning.audiences import estimator
-from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.estimator import Columns
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
+from chaffinch.reach.analyzer.logos import Logos
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience, Group, usual_groups
+from chaffinch.reach.planning.estimator import Columns
+from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,

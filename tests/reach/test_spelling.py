@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.encoding.publisher.filters import Loaded
-from chaffinch.encoding.publisher.spelling import spell_ids
 from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
-from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
-from chaffinch.planning.audiences.plan import _FORMAT, plan_from
 from chaffinch.privacy import Target
 from chaffinch.reach import plan as make_plan
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule
+from chaffinch.reach.planning.plan import _FORMAT, plan_from
+from chaffinch.reach.publisher.filters import Loaded
+from chaffinch.reach.publisher.spelling import spell_ids
 from chaffinch.wire.documents import digest
 from tests.reach.publishing import KEY, encode, small_plan
 from tests.reach.test_encoding import unflipped

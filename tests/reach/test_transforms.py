@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.estimator import (
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.estimator import (
     _differences,
     _empty_columns,
     _transposed_differences,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
 from chaffinch.privacy import Guarantee
-from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.reach.planning.audience import Audience, Group, usual_groups
+from chaffinch.reach.release import ReachRelease, ReachRow
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "=HYPERLINK(1)")
 GUARANTEE = Guarantee(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
+from chaffinch.disk.protected import RELEASE_FACTS
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.outputs.protected import RELEASE_FACTS
-from chaffinch.release.audiences import ReachRow
+from chaffinch.reach.release import ReachRow
 from chaffinch.release.documents import load_reach_release
 from chaffinch.release.files import json_bytes
 from chaffinch.release.publication import _SUFFIXES

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.planning.audiences.audience import Group
+from chaffinch.reach.planning.audience import Group
 from tests.release import reach_releases as releases
 from tests.release.test_survey_page import KNOWN, Reader, read
 

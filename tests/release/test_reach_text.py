@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.text_tables import _text_width
+from chaffinch.charts.text_tables import _text_width
 from tests.release import reach_releases as releases
 
 

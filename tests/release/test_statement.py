@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.release.audiences import ReachRelease
+from chaffinch.reach.release import ReachRelease
 from chaffinch.release.page import statement_page
 from chaffinch.release.publication import Publication, _statement_text
 from chaffinch.release.statement import Line, Section
@@ -58,7 +58,7 @@ def test_truths_stand_beside_rows_of_their_name_only() -> None:
 
 
 def test_whoever_makes_a_release_loads_no_charts() -> None:
-    makers = "chaffinch.analysis.analyze, chaffinch.analysis.audiences.analyze"
+    makers = "chaffinch.analysis.analyze, chaffinch.reach.analyzer.analyze"
     code = f"import {makers}, sys; print([m for m in sys.modules if '.charts' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,9 +10,9 @@ from fractions import Fraction
 import pytest
 
 import chaffinch as cf
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.charts.text_tables import _text_width
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Flips
-from chaffinch.text_tables import _text_width
 from tests.release import survey_releases as releases
 
 

@@ -9,14 +9,14 @@ from fractions import Fraction
 from pathlib import Path
 
 from chaffinch.analysis.received import KnownBatch
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.parties import Party, ReachParties
+from chaffinch.plans.parties import Party, ReachParties
+from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire.filter_files import Filter
 from tests.forks import Forked
 from tests.reach import publishing
@@ -29,7 +29,7 @@ FRONTS = """
 import sys
 from pathlib import Path
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import load_plan
+from chaffinch.reach.planning.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import urllib3
 
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from tests.forks import COMMAND, Forked
 from tests.services.oracle import port_of
 

@@ -26,21 +26,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chaffinch.disk import kill_points
 from chaffinch.encoding.sealing import Sealer
 from chaffinch.errors import InvalidFile
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan
-from chaffinch.planning.parties import KEMS, Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import KEMS, Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.sampling import secure_words
 from chaffinch.services.shuffler import Shuffler
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.shuffling.later_keys import LaterKeys
 from chaffinch.shuffling.state import State
-from chaffinch.storage import failpoints
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Origin, Report
@@ -235,7 +235,7 @@ def dies_at(place: str, work: Callable[[], object]) -> bool:
         child = os.fork()
     if child == 0:
         try:
-            failpoints.want(place)
+            kill_points.arm(place)
             work()
         except BaseException:  # noqa: BLE001 - nothing of the test goes on in the copy
             traceback.print_exc()

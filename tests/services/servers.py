@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.keys.folder import KeyFolder
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.services.http import Application, Request, Response
@@ -99,7 +99,7 @@ COLLECTOR = """
 import json, sys
 from pathlib import Path
 from chaffinch.keys.folder import KeyFolder
-from chaffinch.planning.plan import load_plan
+from chaffinch.plans.plan import load_plan
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.group_commit import InboxLimits

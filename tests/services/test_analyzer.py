@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.release.documents import read_release
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
-from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_batches import is_receipt
@@ -32,7 +32,7 @@ FRONT = """
 import json, sys
 from pathlib import Path
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import load_plan
+from chaffinch.plans.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.server import Listener, run
@@ -51,7 +51,7 @@ WORKER = """
 import signal, sys, threading
 from pathlib import Path
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import load_plan
+from chaffinch.plans.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 
 folder, stop = Path(sys.argv[1]), threading.Event()

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault
-from chaffinch.parallel import Progress
 from chaffinch.services.openers import Cluster, ClusterModel
+from chaffinch.tables.parallel import Progress
 from tests.services.commands import serving, waited, write_settings
 from tests.services.oracle import Collection
 from tests.services.test_shuffler import ones, sealed, shuffler

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.services.group_commit import GroupCommit, InboxLimits
 from chaffinch.shuffling.inbox import Upload, read_segment, sealed_segments
-from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Problem
 from tests.services.commands import waited

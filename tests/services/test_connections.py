@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from chaffinch.services import connections
-from chaffinch.services.connections import Connection, Limits, Underway
+from chaffinch.services.connections import Connection, Limits, OpenWork
 from chaffinch.services.http import Request, Response, SenderGone
 
 LIMITS = Limits(head_bytes=500, connections=4, patience_seconds=10.0, idle_seconds=30.0)
@@ -122,8 +122,8 @@ class Scene:
 
     async def play(self) -> None:
         loop = asyncio.get_running_loop()
-        self.clock, self.underway = Clock(loop), Underway()
-        connection = Connection(self.answer, LIMITS, self.underway)  # type: ignore[arg-type]
+        self.clock, self.open_work = Clock(loop), OpenWork()
+        connection = Connection(self.answer, LIMITS, self.open_work)  # type: ignore[arg-type]
         connection._loop = self.clock  # type: ignore[assignment] # noqa: SLF001
         connection._wait(connections._Phase.IDLE, LIMITS.idle_seconds)  # noqa: SLF001
         self.connection = connection
@@ -201,7 +201,7 @@ class Scene:
     def pause(self) -> None:
         self.clock.pass_to(self.clock.now + self.draw.choice([0.01, 1.0, 9.0, 12.0]))
         if not self.line.is_lost:
-            self.connection.look(self.clock.now)
+            self.connection.enforce_deadlines(self.clock.now)
 
     def let_go(self) -> None:
         while self.waiting:
@@ -230,8 +230,8 @@ class Scene:
         await self.settle()
         self.let_go()
         await self.settle()
-        assert not self.underway.connections
-        assert not self.underway.answers
+        assert not self.open_work.connections
+        assert not self.open_work.answers
 
     def check(self) -> None:
         """Look at all that was answered, as far as it was read."""
@@ -276,7 +276,7 @@ def test_nothing_stands_between_the_pieces_of_a_refusal() -> None:
                 return Response(200, bytes(65_400))
             return Response(200, b"".join([one async for one in request.blocks(most=1 << 20)]))
 
-        connection = Connection(answer, LIMITS, Underway())  # type: ignore[arg-type]
+        connection = Connection(answer, LIMITS, OpenWork())  # type: ignore[arg-type]
         line = Line(connection, half_closes=True)
         connection.connection_made(line)  # type: ignore[arg-type]
         connection.data_received(b"GET /long HTTP/1.1\r\n\r\n")
@@ -309,7 +309,7 @@ def test_a_sender_who_has_gone_is_told_to_whoever_waits_for_its_body() -> None:
                 told.append(type(gone))
                 raise
 
-        connection = Connection(answer, LIMITS, Underway())  # type: ignore[arg-type]
+        connection = Connection(answer, LIMITS, OpenWork())  # type: ignore[arg-type]
         line = Line(connection, half_closes=True)
         scene.connection, scene.line = connection, line
         connection.connection_made(line)  # type: ignore[arg-type]

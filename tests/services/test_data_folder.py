@@ -11,8 +11,8 @@ import pytest
 
 from chaffinch import Ledger, Target
 from chaffinch.cli import main
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.keys import KeyFolder
-from chaffinch.storage.failpoints import VARIABLE
 from tests import forks
 from tests.services.commands import ROLES, serving, write_settings
 from tests.services.oracle import Collection

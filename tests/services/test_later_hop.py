@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.errors import StorageFault
 from chaffinch.services.collector import Collector
 from chaffinch.shuffling.state import State
-from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_batches import (

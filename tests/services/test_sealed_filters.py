@@ -12,15 +12,15 @@ import urllib3
 
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.cli import main
-from chaffinch.encoding.publisher import sending
-from chaffinch.encoding.publisher.sending import send_filter
 from chaffinch.errors import ClusterFault, InvalidInput, NotDelivered, PlanMismatch
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
 from chaffinch.reach import analyze, load_columns
+from chaffinch.reach.publisher import sending
+from chaffinch.reach.publisher.sending import send_filter
+from chaffinch.reach.shuffler.filter_relay import FilterRelay
 from chaffinch.release.documents import read_reach_release
-from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from

@@ -28,7 +28,7 @@ PARTY = """
 import sys
 from pathlib import Path
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import load_plan
+from chaffinch.plans.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
-from chaffinch.planning import parties, survey_file
+from chaffinch.planning import survey_file
+from chaffinch.plans import parties
 from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk import stores
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
@@ -31,7 +32,6 @@ from chaffinch.shuffling.inbox import Salvage, SegmentWriter, Upload, read_segme
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
-from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import (
     HEAD_LENGTH,

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
+from chaffinch.disk.kill_points import PLACES
 from chaffinch.shuffling.state import Change
-from chaffinch.storage.failpoints import PLACES
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
 from tests.tiers import nightly

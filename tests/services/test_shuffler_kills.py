@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.disk import leftovers
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder, folder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import State
-from chaffinch.storage import leftovers
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
 

@@ -12,7 +12,7 @@ import pytest
 from chaffinch.errors import StorageFault
 from chaffinch.services import analyzer_process
 from chaffinch.services import hop as hop_process
-from chaffinch.services.admin import Board, posting
+from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.logs import Log
 from chaffinch.services.status import Law, PlanStatus, Status
 from tests.services.servers import asked
@@ -37,7 +37,7 @@ GOOD = {
 
 
 def hop(counts: dict[str, int]) -> Status:
-    plan = PlanStatus(PLAN, "Members", counts, hop_process.LAWS, {"sealed": 2})
+    plan = PlanStatus(PLAN, "Members", counts, hop_process.INVARIANTS, {"sealed": 2})
     return Status("shuffler", (plan,), {1: "active"}, {"disk_free_bytes": 7.0})
 
 
@@ -48,7 +48,7 @@ def test_a_count_that_goes_astray_is_noticed(name: str | None) -> None:
 
 
 def test_an_analyzer_has_a_law_of_its_own() -> None:
-    (law,) = analyzer_process.LAWS
+    (law,) = analyzer_process.INVARIANTS
     assert str(law) == "items = counted + dummies + replayed + rejected"
     counts = {"items": 4, "counted": 1, "dummies": 1, "replayed": 1, "rejected": 1}
     assert law.holds(counts)
@@ -132,7 +132,7 @@ def test_figures_change_at_ticks_alone() -> None:
 
     async def watch() -> list[float]:
         found = []
-        async with posting(board, look, 0.2):
+        async with publish_status(board, look, 0.2):
             await asyncio.sleep(0.05)
             for _ in range(3):
                 seen["count"] += 1
@@ -154,7 +154,7 @@ def test_what_cannot_be_looked_at_is_told() -> None:
 
     async def watch() -> list[tuple[str, ...]]:
         found = []
-        async with posting(board, look, 0.1):
+        async with publish_status(board, look, 0.1):
             for _ in range(2):
                 await asyncio.sleep(0.05)
                 found.append(board.status.problems)

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import StorageFault
-from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox, check_start
+from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, seal_filter

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch import reach
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.disk.locks import lock_file
 from chaffinch.errors import (
     BatchRepeated,
     FilterFull,
@@ -26,14 +26,14 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
-from chaffinch.planning.audiences import alignment
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.planning import alignment
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.shuffler import filters as shuffling
+from chaffinch.reach.shuffler.filters import shuffle, shuffle_with
+from chaffinch.reach.shuffler.handed_over import HandedOver
 from chaffinch.sampling import flip as right_flip
-from chaffinch.shuffling import filters as shuffling
-from chaffinch.shuffling.filters import shuffle, shuffle_with
-from chaffinch.shuffling.handed_over import HandedOver
 from chaffinch.simulate.seeded import SeededWords
-from chaffinch.storage.locks import lock_file
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, encode, made_up, small_plan
 from tests.simulate.settings import ALARM
@@ -336,7 +336,7 @@ def test_what_is_kept_is_on_the_disk_before_anybody_gets_it(
         raise StorageFault("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr("chaffinch.shuffling.handed_over.atomic", full)
+        broken.setattr("chaffinch.reach.shuffler.handed_over.atomic", full)
         with pytest.raises(StorageFault):
             shuffle(filters, plan, record=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -364,7 +364,7 @@ def test_one_process_at_a_time_keeps_a_record(
         names.append(path.name)
         return lock_file(path, **more)
 
-    monkeypatch.setattr("chaffinch.storage.leftovers.lock_file", lock)
+    monkeypatch.setattr("chaffinch.disk.leftovers.lock_file", lock)
     plan = plan_of()
     shuffle(filters_of(plan), plan, record=tmp_path)
     assert [name.partition(".0")[0] for name in names] == [".chaffinch-shuffle"]

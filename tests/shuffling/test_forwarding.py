@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.planning.parties import Party
+from chaffinch.plans.parties import Party
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import forwarding
 from chaffinch.shuffling.forwarding import Forwarder, Patience

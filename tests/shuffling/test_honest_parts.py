@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 import chaffinch as cf
-from chaffinch.planning.honest_share import HonestShare
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.honest_share import HonestShare
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Flips
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import releasing

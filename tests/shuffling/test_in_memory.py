@@ -13,7 +13,7 @@ import pytest
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.encoding.device import encode
 from chaffinch.errors import BatchTooSmall, InvalidInput, PlanMismatch
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Bit, Choice
 from chaffinch.sampling import secure_words

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import pytest
 
+from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.shuffling.inbox import (
     SegmentWriter,
@@ -26,7 +27,6 @@ from chaffinch.shuffling.inbox import (
     sealed_segments,
     unopened_segments,
 )
-from chaffinch.storage.failpoints import VARIABLE
 from tests import forks
 
 PLAN = "5a" * 32

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile
-from chaffinch.planning.parties import Party
+from chaffinch.plans.parties import Party
 from chaffinch.shuffling import later_keys as module
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.later_keys import LaterKeys

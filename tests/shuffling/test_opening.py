@@ -15,11 +15,11 @@ import pytest
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
-from chaffinch.parallel import Processes
 from chaffinch.shuffling import opening
 from chaffinch.shuffling.inbox import Upload, sealed_segments
 from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener, remove_file
 from chaffinch.shuffling.state import Counts, Partition, State
+from chaffinch.tables.parallel import Processes
 from chaffinch.wire.sealed_reports import route_of
 from tests.services.oracle import Collection, write_segment
 

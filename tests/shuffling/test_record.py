@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 
 from chaffinch import load_plan
+from chaffinch.disk import files, records
+from chaffinch.disk.databases import creating, owner_and_version
+from chaffinch.disk.faults import storage_fault
 from chaffinch.engines.local import Local
 from chaffinch.errors import (
     BatchRepeated,
@@ -28,9 +31,6 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.shuffling.record import Record, usual_record
-from chaffinch.storage import files, records
-from chaffinch.storage.databases import creating, owner_and_version
-from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
 from tests import forks
@@ -135,7 +135,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from chaffinch.storage import files
-from chaffinch.storage.databases import creating
+from chaffinch.disk.databases import creating
 from chaffinch.engines.local import Local
 from chaffinch.shuffling import record
 from tests.engines import plans

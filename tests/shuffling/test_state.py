@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk import stores
+from chaffinch.disk.stores import StoreKind
 from chaffinch.errors import StorageFault
 from chaffinch.shuffling import state as module
 from chaffinch.shuffling.state import (
@@ -31,8 +33,6 @@ from chaffinch.shuffling.state import (
     overview_of,
     seen_key_lists,
 )
-from chaffinch.storage import stores
-from chaffinch.storage.stores import StoreKind
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.sealed_reports import route_of
 

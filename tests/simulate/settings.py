@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.signed import Digit

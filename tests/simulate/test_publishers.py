@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch import reach
-from chaffinch.analysis.audiences.logos import count_logos
 from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.analyzer.logos import count_logos
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,

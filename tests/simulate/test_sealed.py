@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import BatchTooSmall
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.shuffling.inbox import read_segment, sealed_segments

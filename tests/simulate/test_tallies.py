@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import draw_thermometer
 from chaffinch.questions import Flags, Number, Question
 from chaffinch.shuffling.in_memory import shuffle_with

@@ -15,7 +15,7 @@ import pytest
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.limits import BATCH_BYTES
 from chaffinch.tables.read import open_table
-from tests.containers import limited
+from tests.disk.containers import limited
 from tests.tiers import all_but, nightly
 
 ROWS = 100_000

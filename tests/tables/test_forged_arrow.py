@@ -13,7 +13,7 @@ import pytest
 
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.read import open_table
-from tests.containers import limited, old_arrow
+from tests.disk.containers import limited, old_arrow
 from tests.tiers import all_but
 
 MOST = 2**31 - 1

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from chaffinch.tables.columnar import _largest_run, _Part
 from chaffinch.tables.read import open_table
-from tests.containers import forged, limited
-from tests.containers.forged import MOST, Times
+from tests.disk.containers import forged, limited
+from tests.disk.containers.forged import MOST, Times
 from tests.tiers import all_but
 
 LARGE = 1 << 30

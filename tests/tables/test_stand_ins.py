@@ -15,7 +15,7 @@ from chaffinch.tables.checking import check_answers, settle_numbers
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import open_table
 from chaffinch.tables.settings import Settings
-from chaffinch.tables.stand_ins import Counted, StandIns
+from chaffinch.tables.substitutions import Counted, Substitutions
 
 OTHER = Choice(["tea", "NA", "other"], missing="other", unknown="other")
 
@@ -29,9 +29,11 @@ def counted(question: Question, column: Any, **settings: Any) -> dict[str, int]:
 
 def _read(questions: Mapping[str, Question], table: Any) -> dict[str, dict[str, int]]:
     """Return what is counted of each column, without zeros."""
-    stand_ins = StandIns()
-    check_answers(table, find_columns(questions, replace(table, stand_ins=stand_ins), None))
-    return {column: one.nonzero for name in questions for column, one in stand_ins.of(name).items()}
+    substitutions = Substitutions()
+    check_answers(table, find_columns(questions, replace(table, substitutions=substitutions), None))
+    return {
+        column: one.nonzero for name in questions for column, one in substitutions.of(name).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,26 +76,26 @@ def test_each_column_of_a_cross_or_of_flags_is_counted() -> None:
 def test_many_batches_are_added_up_and_drawn_rows_too() -> None:
     rows = 200_000
     table = open_table({"who": [str(i % 9) for i in range(rows)], "v": ["mate", "tea"] * 100_000})
-    stand_ins = StandIns()
+    substitutions = Substitutions()
     (place,) = find_columns({"v": OTHER}, open_table({"v": []}), None)
-    places = [replace(place, stand_ins=stand_ins)]
+    places = [replace(place, substitutions=substitutions)]
     check_answers(table, places)
     sample_people(table, "who", places=places)
-    assert stand_ins.of("v") == {"v": Counted(2 * rows, unknown=rows)}
-    assert stand_ins.of("w") == {}
+    assert substitutions.of("v") == {"v": Counted(2 * rows, unknown=rows)}
+    assert substitutions.of("w") == {}
 
 
 def test_what_is_said_names_columns_and_warns_beyond_half() -> None:
-    stand_ins = StandIns()
-    stand_ins.add("city", "town", Counted(10, missing=2, unknown=3))
-    assert stand_ins.warnings == []
-    first, note = stand_ins.words
+    substitutions = Substitutions()
+    substitutions.add("city", "town", Counted(10, missing=2, unknown=3))
+    assert substitutions.warnings == []
+    first, note = substitutions.words
     assert first == (
         "column 'town', 10 cells: 2 blank (counted by `missing`), 3 not listed (counted as "
         "`unknown`)"
     )
     assert "no release tells them" in note
-    stand_ins.add("city", "town", Counted(1, clipped=1))
-    (warning,) = stand_ins.warnings
+    substitutions.add("city", "town", Counted(1, clipped=1))
+    (warning,) = substitutions.warnings
     assert warning.startswith("warning: more than half of column 'town'")
-    assert StandIns().words == []
+    assert Substitutions().words == []

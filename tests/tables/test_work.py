@@ -16,7 +16,7 @@ import pytest
 from chaffinch.errors import InvalidTable
 from chaffinch.tables import limits
 from chaffinch.tables.read import open_table
-from tests.containers import limited
+from tests.disk.containers import limited
 from tests.tiers import all_but, nightly
 
 SECONDS = 2

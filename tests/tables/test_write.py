@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk import files
+from chaffinch.disk.files import atomic
 from chaffinch.errors import StorageFault
-from chaffinch.storage import files
-from chaffinch.storage.files import atomic
 
 PIECES = [bytes([i]) * (700_000) for i in range(5)]
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.certificate import _CERTIFICATE_FORMAT, Certificate, _part
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import PublicGroup
@@ -662,7 +662,7 @@ def test_a_certificate_that_takes_too_long_to_check_is_not_given_out(
 ) -> None:
     plan = promise("clear bit", crowd=50)
     assert refusal_of(plan) == ""
-    monkeypatch.setattr("chaffinch.planning.check_certificate.MOST_WORK", 1000)
+    monkeypatch.setattr("chaffinch.plans.check_certificate.MOST_WORK", 1000)
     assert "takes too long" in refusal_of(plan)
 
 

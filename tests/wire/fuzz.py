@@ -22,7 +22,7 @@ from types import FunctionType
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import InvalidFile
-from chaffinch.parallel import cores
+from chaffinch.tables.parallel import cores
 from chaffinch.wire.column_files import _FORMAT as COLUMNS
 from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.documents import canonical, one_line

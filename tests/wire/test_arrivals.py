@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk.files import Draft
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.storage.files import Draft
 from chaffinch.wire.arrivals import (
     Arrival,
     Expected,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch.disk.places import Place
+from chaffinch.disk.protected import Kind, kind_of
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.outputs.protected import Kind, kind_of
-from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
     MOST_PARTS,

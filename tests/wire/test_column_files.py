@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch.disk.protected import Kind, kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.outputs.protected import Kind, kind_of
 from chaffinch.wire.column_files import _FORMAT, ShuffledColumns, load_columns
 from chaffinch.wire.documents import identified
 

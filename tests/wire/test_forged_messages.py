@@ -15,7 +15,7 @@ from chaffinch.errors import InvalidFile
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, facts_to_texts
 from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.message_writer import LARGEST_GROUP, message_schema
-from tests.containers import forged, limited, old_arrow
+from tests.disk.containers import forged, limited, old_arrow
 
 LARGE = 1 << 30
 WORD, UNSIGNED = 1, 13

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.checks import real
 from chaffinch.errors import InvalidInput
+from chaffinch.errors.checks import real
 from chaffinch.protocols.noise import Floats
 
 _SET_TO_ZERO = "Negative estimates were set to 0"

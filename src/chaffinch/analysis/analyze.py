@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.answered import (
     Answerers,
@@ -19,10 +18,10 @@ from chaffinch.analysis.answered import (
 from chaffinch.analysis.crossed import crossed_answer
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
-from chaffinch.planning.plan import Part, Plan, require_plan
+from chaffinch.plans.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import intervals, miss_chance, simultaneous
 from chaffinch.protocols.noise import Floats

@@ -20,6 +20,8 @@ from typing import ClassVar, TypeVar
 from chaffinch.analysis.opening import open_batch, open_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import join_short, release_batch, release_columns
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import make_folder, sync_folder
 from chaffinch.errors import (
     ChaffinchError,
     ClusterFault,
@@ -29,11 +31,9 @@ from chaffinch.errors import (
 )
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Pool, Stopped
-from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
-from chaffinch.planning.plan import Plan, require_plan
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import make_folder, sync_folder
+from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.tables.parallel import Pool, Stopped
 from chaffinch.wire.arrivals import arrived_batches, unfinished
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
@@ -52,7 +52,7 @@ _SETTLED = 10**9
 class AnalyzerCounts:
     """What became of the batches of one plan, and of the items in those that were opened."""
 
-    LAWS: ClassVar = {"items": ("counted", "dummies", "replayed", "rejected")}
+    INVARIANTS: ClassVar = {"items": ("counted", "dummies", "replayed", "rejected")}
     """What each whole is the sum of, whatever happens."""
 
     waiting: int = 0
@@ -73,7 +73,7 @@ class AnalyzerCounts:
         """Return whether every item is accounted for."""
         return all(
             getattr(self, whole) == sum(getattr(self, part) for part in parts)
-            for whole, parts in self.LAWS.items()
+            for whole, parts in self.INVARIANTS.items()
         )
 
 

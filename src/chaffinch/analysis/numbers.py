@@ -17,8 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.planning.expansion import GAP_SHARE
 from chaffinch.protocols.intervals import miss_chance, rounding_share, simultaneous, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise

@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import StoredKey
-from chaffinch.parallel import Pool, Processes
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.plan import Plan
-from chaffinch.storage.faults import storage_fault
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.tables.parallel import Pool, Processes
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.batches import CodeCounts, Codes
 from chaffinch.wire.envelopes import TAG, Binding, replay_tag

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.analysis.opening import Counted, OpenedBatch, OpenedItem
-from chaffinch.storage.databases import ANALYZER_STATE
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.stores import StoreKind
+from chaffinch.disk.databases import ANALYZER_STATE
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.stores import StoreKind
 from chaffinch.wire.batches import CodeCounts
 from chaffinch.wire.messages import Tally
 from chaffinch.wire.sealed_batches import BatchHead
@@ -197,11 +197,11 @@ class Received(KnownBatches):
         self._all = None
         with self._store.changing(spills=False) as connection:
             counted = batch.count(_claim(connection, batch))
-            reach("analyzer.counted")
+            kill_point("analyzer.counted")
             pairs = np.stack(counted.counts.pairs(), axis=1).astype("<i8").tobytes()
             fates = (counted.counted, counted.dummies, counted.replayed, counted.rejected)
             _insert(connection, batch.id, head, (*fates, counted.counts.space, pairs))
-        reach("analyzer.opened")
+        kill_point("analyzer.opened")
         return counted
 
     def add_item(self, batch: OpenedItem) -> None:
@@ -212,11 +212,11 @@ class Received(KnownBatches):
             insert = "INSERT OR IGNORE INTO tags VALUES (?, ?)"
             tag = (batch.head.key_id, batch.tag)
             fresh = opened and connection.execute(insert, tag).rowcount == 1
-            reach("analyzer.counted")
+            kill_point("analyzer.counted")
             content = batch.content if fresh else b""
             fates = (int(fresh), 0, int(opened and not fresh), int(not opened))
             _insert(connection, batch.id, batch.head, (*fates, batch.codes, content))
-        reach("analyzer.opened")
+        kill_point("analyzer.opened")
 
     def decide(
         self, batch_id: str, state: str, *, why: str = "", release: bytes | None = None
@@ -250,7 +250,7 @@ class Received(KnownBatches):
                 "UPDATE batches SET state = 'joined', why = ? WHERE id = ?",
                 [(f"what was in it is in batch {joined}", one) for one in ids],
             )
-        reach("analyzer.joined")
+        kill_point("analyzer.joined")
         return joined
 
     def forget_tags(self, keys: Iterable[int]) -> None:

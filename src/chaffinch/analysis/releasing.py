@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chaffinch.analysis.analyze import analyze
-from chaffinch.analysis.audiences.analyze import analyze as analyze_columns
-from chaffinch.analysis.audiences.analyze import check_key
 from chaffinch.analysis.opening import absent_reports, is_short
 from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import (
     BatchTooSmall,
     BudgetExhausted,
@@ -26,11 +25,12 @@ from chaffinch.errors import (
     PlanMismatch,
 )
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.analyzer.analyze import analyze as analyze_columns
+from chaffinch.reach.analyzer.analyze import check_key
+from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
-from chaffinch.storage.failpoints import reach
 from chaffinch.wire.column_files import columns_from
 
 _Made = tuple[bytes, Callable[[Ledger], Entry]]
@@ -63,9 +63,9 @@ def _settle(
         # No room, or a ledger for losses of another kind: another ledger may pay.
         received.decide(batch.id, "unpaid", why=refusal.message)
         return received.known(batch.id)
-    reach("analyzer.paid")
+    kill_point("analyzer.paid")
     received.decide(batch.id, "released", release=content)
-    reach("analyzer.released")
+    kill_point("analyzer.released")
     return received.known(batch.id)
 
 

@@ -20,7 +20,7 @@ from chaffinch.analysis.differences import EstimateError, UnknownError, error_of
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch, checks
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.wire.messages import Origin, Shuffled, Tally
 
 

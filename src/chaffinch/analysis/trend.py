@@ -16,18 +16,17 @@ from itertools import count
 
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.analysis.adjust import was_adjusted
 from chaffinch.analysis.rounds import RoundAnswer, change_ends
-from chaffinch.errors import InvalidInput
+from chaffinch.charts.rounding import add_promises
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
 from chaffinch.planning.explanation import weakest_unit
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.release.surveys import Answer, Release
 from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow
-from chaffinch.rounding import add_promises
 
 _MOST_ROUNDS = 1000
 

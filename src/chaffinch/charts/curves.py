@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch import checks, privacy
+from chaffinch import privacy
 from chaffinch.charts.amplification import Bound, amplification_bounds, exact_form
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series, Style, Terms
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import published as formulas
 from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import PROVEN, commas_in

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch import checks, rounding
+from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import MOST_TICKS, Picture, across, element, framed, scale_below
-from chaffinch.errors import InvalidInput
-from chaffinch.text_tables import shorten_text
+from chaffinch.charts.text_tables import shorten_text
+from chaffinch.errors import InvalidInput, checks
 
 _MOST_DOTS = 40
 _ROOM = 0.02

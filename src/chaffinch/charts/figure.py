@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chaffinch import checks
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import Picture, element, escape, framed, headline
-from chaffinch.errors import InvalidInput, MissingExtra
+from chaffinch.disk.files import atomic
+from chaffinch.errors import InvalidInput, MissingExtra, checks
 from chaffinch.privacy.guarantee import PROVEN, Method, commas_in
-from chaffinch.storage.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from chaffinch import rounding
+from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import Picture, across, element, framed, scale_below
+from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput
-from chaffinch.text_tables import shorten_text
 
 MOST_SETS = 4
 _Sets = frozenset[str]

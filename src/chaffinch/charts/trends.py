@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from chaffinch import checks, rounding
+from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import Picture, element, framed
-from chaffinch.errors import InvalidInput
-from chaffinch.text_tables import shorten_text
+from chaffinch.charts.text_tables import shorten_text
+from chaffinch.errors import InvalidInput, checks
 
 _Course = tuple[Sequence[float], Sequence[tuple[float, float]]]
 """Estimates in the order of the rounds, and their intervals."""

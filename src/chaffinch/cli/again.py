@@ -9,19 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli.output import count_of, spoken_command
-from chaffinch.errors import UNTOLD, ChaffinchError, DataRepeated, InvalidInput, Plainly
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.paid_files import Bill
+from chaffinch.disk.staged import staged_folders
+from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, DataRepeated, InvalidInput, Unquoted
 from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
-from chaffinch.outputs.handing_out import Bill
-from chaffinch.outputs.waiting import waiting_folders
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.release.surveys import Release, Together
-from chaffinch.rounding import promise_text
-from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
     from chaffinch.privacy import Guarantee
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.fingerprint import Fingerprint
@@ -38,7 +38,7 @@ _HINT = (
 
 
 @dataclass(frozen=True)
-class RunData:
+class RepeatCheck:
     """The data of a run, as the record of runs knows them."""
 
     runs: Runs
@@ -55,7 +55,7 @@ class RunData:
     @classmethod
     def of(
         cls, file_digest: str, folder: Path, *, again: bool, anyway: bool, paid: bool
-    ) -> RunData:
+    ) -> RepeatCheck:
         """Return the data in a file; those in a pipe have no name before they are read."""
         runs = Runs()
         names = (runs.name_of("file", file_digest.encode()),) if file_digest else ()
@@ -69,14 +69,14 @@ class RunData:
         answers = Fingerprint(self.runs.key, answers_in(places))
         return answers.watch(rows.watch(table)), {"answers": answers, "rows": rows}
 
-    def known_by(self, seen: Seen) -> RunData:
+    def known_by(self, seen: Seen) -> RepeatCheck:
         """Return the data, which are known by the rows and answers that were read, too."""
         names = [self.runs.name_of(kind, one.value) for kind, one in seen.items()]
         return replace(self, names=(*self.names, *names))
 
     def check_before_planning(self) -> None:
         """Refuse what no plan would cover; what waits in the folder has to be finished first."""
-        if self.again or self.paid or waiting_folders(self.folder, None, refuse_strangers=False):
+        if self.again or self.paid or staged_folders(self.folder, None, refuse_strangers=False):
             return
         before = self._releases()
         if any(one.rounds == 1 for one in before):
@@ -97,7 +97,7 @@ class RunData:
             raise InvalidInput(
                 "unit of protection",
                 "the same in all rounds of a plan, whose promise covers all of them",
-                Plainly("another one than in an earlier round"),
+                Unquoted("another one than in an earlier round"),
                 hint="say --person or --rows-are-people as before, or plan anew",
             )
         if self.paid and not self.again:
@@ -206,7 +206,7 @@ class RunData:
             try:
                 pay()
             except ChaffinchError as error:
-                if error.reason not in UNTOLD:
+                if error.reason not in OUTCOME_UNKNOWN:
                     self.runs.remove(made.subject)
                 raise
 

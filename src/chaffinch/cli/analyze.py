@@ -18,8 +18,8 @@ from chaffinch.cli.releasing import (
     release_files,
     write_release,
 )
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.storage.files import is_special
+from chaffinch.disk.files import is_special
+from chaffinch.errors import InvalidInput, Unquoted
 
 
 def analyze(
@@ -75,7 +75,7 @@ def _refuse_to_lose(messages: Sequence[str], targets: Sequence[Path]) -> None:
         raise InvalidInput(
             "output",
             "a file where messages come from a pipe and a ledger pays",
-            Plainly("none"),
+            Unquoted("none"),
             hint="add -o FILE, or keep the shuffled messages in a file: what a pipe carried cannot "
             "be released again if nobody gets to see it",
         )

@@ -11,7 +11,7 @@ from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from chaffinch.tables.checking import AnswerColumns
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
 _HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
 """What the counts of cells that count as something else are called."""
@@ -38,16 +38,16 @@ def check(
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     """
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
     asked = open_collection(survey, None, output)
     named = asked.columns(where)
     whose = asked.whose(where)
-    table = asked.settle(where.open(data, output, asked.table), named, output)
-    stand_ins = StandIns()
-    rows = asked.check(table, named, whose, output, stand_ins).rows or 0
-    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
-    for words in stand_ins.warnings:
+    table = asked.resolve_formats(where.open(data, output, asked.table), named, output)
+    substitutions = Substitutions()
+    rows = asked.check(table, named, whose, output, substitutions).rows or 0
+    places = dict(zip(asked.questions, asked.answer_columns(table, named), strict=True))
+    for words in substitutions.warnings:
         output.say(words)
     if output.json:
         output.document(
@@ -56,19 +56,19 @@ def check(
                 "protected": whose.unit,
                 "rows_needed": asked.reports,
                 "notes": list(table.notes),
-                "questions": [_facts(name, place, stand_ins) for name, place in places.items()],
+                "questions": [_facts(name, place, substitutions) for name, place in places.items()],
             }
         )
         return
-    _show_questions(places, stand_ins, output)
+    _show_questions(places, substitutions, output)
     output.words("")
     counted = count_of(rows, "row" if whose.person is None else "report")
-    output.words(f"{counted}, {asked.reports:,} needed; {_verdict(stand_ins)}")
+    output.words(f"{counted}, {asked.reports:,} needed; {_verdict(substitutions)}")
     if whose.unit == "row":
         output.words(f"Note: {whose.hint(table, asked.group)}.")
 
 
-def _facts(name: str, place: AnswerColumns, stand_ins: StandIns) -> dict[str, Any]:
+def _facts(name: str, place: AnswerColumns, substitutions: Substitutions) -> dict[str, Any]:
     """Return what is known of a question, with counts where something is to be told."""
     found: dict[str, Any] = {
         "question": name,
@@ -77,7 +77,7 @@ def _facts(name: str, place: AnswerColumns, stand_ins: StandIns) -> dict[str, An
     }
     counts = [
         {"column": column, "cells": counted.cells, **counted.nonzero}
-        for column, counted in stand_ins.of(name).items()
+        for column, counted in substitutions.of(name).items()
     ]
     return {**found, "counted": counts} if counts else found
 
@@ -88,10 +88,12 @@ def _column_names(place: AnswerColumns) -> list[str]:
 
 
 def _show_questions(
-    places: Mapping[str, AnswerColumns], stand_ins: StandIns, output: Output
+    places: Mapping[str, AnswerColumns], substitutions: Substitutions, output: Output
 ) -> None:
     """Print where each question is answered, and how many of its cells are no plain answers."""
-    counts = {name: [counted.nonzero for counted in stand_ins.of(name).values()] for name in places}
+    counts = {
+        name: [counted.nonzero for counted in substitutions.of(name).values()] for name in places
+    }
     told = {
         how: words
         for how, words in _HEADS.items()
@@ -105,8 +107,8 @@ def _show_questions(
     output.table(["question", "kind", "column", *told.values()], rows, texts=3)
 
 
-def _verdict(stand_ins: StandIns) -> str:
-    if not stand_ins.words:
+def _verdict(substitutions: Substitutions) -> str:
+    if not substitutions.words:
         return "every cell answers its question."
     return (
         "every cell answers its question, or counts as the survey says; how many do stands above. "

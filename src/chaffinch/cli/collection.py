@@ -17,19 +17,19 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput, Plainly
-from chaffinch.storage.files import atomic, read_small
+from chaffinch.disk.files import atomic, read_small
+from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
-    from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.plans.plan import Plan
     from chaffinch.questions import PublicGroup, Question
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.people import People
     from chaffinch.tables.read import Table
     from chaffinch.tables.settings import Settings
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
 PLAN = "survey.plan.json"
 _NOTE = ".chaffinch-survey.json"
@@ -111,7 +111,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class Whose:
+class PrivacyUnit:
     """Whose rows a table holds: of people whom a column tells apart, or of one person each."""
 
     person: str | None = None
@@ -122,13 +122,13 @@ class Whose:
         """Refuse what says two things, or too little."""
         if self.person is not None and self.rows_are_people:
             raise InvalidInput(
-                "people", "told apart by a column or by rows, not by both", Plainly("both")
+                "people", "told apart by a column or by rows, not by both", Unquoted("both")
             )
         if self.person is None and self.contributions > 1:
             raise InvalidInput(
                 "people",
                 "told apart by a column where each has several rows",
-                Plainly("no such column"),
+                Unquoted("no such column"),
                 hint="name it: --person COLUMN, or `person` in the survey",
             )
 
@@ -168,12 +168,12 @@ class Collection(ABC):
     """The columns that the survey names."""
     table: Settings | None
     """How the survey says that the table is written."""
-    rows: Whose
+    rows: PrivacyUnit
     """What is said of whose rows they are."""
     group: PublicGroup | None
     """The question whose answers are public."""
 
-    def whose(self, options: TableOptions) -> Whose:
+    def whose(self, options: TableOptions) -> PrivacyUnit:
         """Return whose rows a table holds; options come before what the survey says."""
         found = self.rows
         if options.person is not None or options.rows_are_people:
@@ -183,7 +183,7 @@ class Collection(ABC):
             raise InvalidInput(
                 "people",
                 "told apart by rows where groups are public",
-                Plainly("a column of people"),
+                Unquoted("a column of people"),
                 hint="who has rows in several groups would be in several collections: make the "
                 "group private with `by`",
             )
@@ -194,7 +194,7 @@ class Collection(ABC):
         names = list(self.questions)
         return {**self.named, **paths.answer_columns(names, options.column, options.map or [])}
 
-    def places(self, table: Table, columns: Mapping[str, str]) -> tuple[AnswerColumns, ...]:
+    def answer_columns(self, table: Table, columns: Mapping[str, str]) -> tuple[AnswerColumns, ...]:
         """Return where each question is answered; refuse a column that is not there."""
         from chaffinch.encoding.bulk import find_columns
 
@@ -204,11 +204,11 @@ class Collection(ABC):
                 table.batches(place.columns)
         return found
 
-    def settle(self, table: Table, columns: Mapping[str, str], output: Output) -> Table:
+    def resolve_formats(self, table: Table, columns: Mapping[str, str], output: Output) -> Table:
         """Return a table of which it is known, and said, how it is read."""
         from chaffinch.tables.checking import settle_numbers
 
-        places = self.places(table, columns)
+        places = self.answer_columns(table, columns)
         if len(table.columns) == 1 and places[0].shown not in table.columns:
             # Its name is not told: of a table without a first line for names it is a cell.
             shown = places[0].shown
@@ -246,23 +246,23 @@ class Collection(ABC):
         self,
         table: Table,
         columns: Mapping[str, str],
-        whose: Whose,
+        whose: PrivacyUnit,
         output: Output,
-        stand_ins: StandIns | None = None,
+        substitutions: Substitutions | None = None,
     ) -> Table:
         """Return the rows that count; refuse all faulty cells of a table at once, and too few rows.
 
         What is wrong with the table costs nothing here: nothing was planned yet. Of people some
-        rows are drawn, which are the same ones from now on. ``stand_ins`` counts cells that count
-        as something else than what they hold, in all rows.
+        rows are drawn, which are the same ones from now on. ``substitutions`` counts cells that
+        count as something else than what they hold, in all rows.
         """
         from chaffinch.tables.checking import check_answers
 
         if whose.person is not None:
-            found = self.draw(table, columns, whose, output, stand_ins)
+            found = self.draw(table, columns, whose, output, substitutions)
             self._check_crowd(found.people, output, of_people=found.contributions)
             return found.table
-        places = self.places(replace(table, stand_ins=stand_ins), columns)
+        places = self.answer_columns(replace(table, substitutions=substitutions), columns)
         if table.rows is not None:
             self._check_crowd(table.rows)
         with output.counting("checking", "rows") as tell:
@@ -274,14 +274,14 @@ class Collection(ABC):
         self,
         table: Table,
         columns: Mapping[str, str],
-        whose: Whose,
+        whose: PrivacyUnit,
         output: Output,
-        stand_ins: StandIns | None = None,
+        substitutions: Substitutions | None = None,
     ) -> People:
         """Return some rows of everybody, drawn at random; refuse all faulty cells at once."""
         from chaffinch.tables.people import sample_people
 
-        places = self.places(replace(table, stand_ins=stand_ins), columns)
+        places = self.answer_columns(replace(table, substitutions=substitutions), columns)
         person = whose.person or ""
         with output.counting("checking", "rows") as tell:
             found = sample_people(table, person, whose.contributions, places=places, progress=tell)
@@ -354,7 +354,7 @@ class _Unplanned(Collection):
 
 def planned_collection(plan: Plan) -> PlannedCollection:
     """Return what a plan asks."""
-    rows = Whose(contributions=plan.contributions)
+    rows = PrivacyUnit(contributions=plan.contributions)
     return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
 
 
@@ -364,17 +364,17 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
 
     if path.suffix.lower() == ".json":
         if plan is not None:
-            raise InvalidInput("plan", "given once", Plainly("two plan files"))
+            raise InvalidInput("plan", "given once", Unquoted("two plan files"))
         return planned_collection(paths.open_plan(path, output))
     survey = paths.open_survey(path)
-    rows = Whose(survey.person, survey.contributions, survey.rows_are_people)
+    rows = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
     if plan is not None:
         found = paths.open_plan(plan, output)
         if not _answers(found, survey):
             raise InvalidInput(
                 "plan",
                 "one that asks and promises what the survey does",
-                Plainly("one for something else"),
+                Unquoted("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
         asked = _asked_of(found)
@@ -408,7 +408,7 @@ def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
 
 def _answers(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
-    from chaffinch.planning.honest_share import honest_share
+    from chaffinch.plans.honest_share import honest_share
 
     target = survey.target
     return (

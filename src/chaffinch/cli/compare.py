@@ -15,10 +15,10 @@ import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
-from chaffinch.errors import InvalidInput, NoParameterFound, Plainly
+from chaffinch.errors import InvalidInput, NoParameterFound, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Part
+    from chaffinch.plans.plan import Part
     from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
     from chaffinch.questions import Question
 
@@ -104,11 +104,11 @@ def compare(  # noqa: PLR0913 - one for each option
         raise InvalidInput(
             "options --epsilon, --local-epsilon and --table",
             "one of them",
-            Plainly(" and ".join(given) or "none"),
+            Unquoted(" and ".join(given) or "none"),
         )
     if plot is not None and epsilon is not None:
         rule = "given with --local-epsilon or --table"
-        raise InvalidInput("option --plot", rule, Plainly("--epsilon"))
+        raise InvalidInput("option --plot", rule, Unquoted("--epsilon"))
     if randomizer is not None and local_epsilon is None:
         raise InvalidInput("option --randomizer", "given with --local-epsilon", randomizer)
     if epsilon is None:

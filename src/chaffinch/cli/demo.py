@@ -12,11 +12,11 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.run import RELEASES
+from chaffinch.disk.leftovers import remove_folder
 from chaffinch.errors import ChaffinchError
-from chaffinch.storage.leftovers import remove_folder
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
     from chaffinch.questions import Choice
     from chaffinch.wire.messages import Tally
 

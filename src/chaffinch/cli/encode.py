@@ -13,12 +13,12 @@ from chaffinch.cli import paths
 from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.tables.pieces import TableFiles
     from chaffinch.tables.read import Table
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
 _OUT = Parameter(name=["--out", "-o"])
 
@@ -57,20 +57,20 @@ def encode(
     asked = planned_collection(paths.open_plan(plan, output))
     named = asked.columns(where)
     from chaffinch.tables.pieces import names_files
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
     source: TableFiles | Table
-    stand_ins = None if work.on_cluster else StandIns()
+    substitutions = None if work.on_cluster else Substitutions()
     if work.on_cluster or names_files(data):
         source = _files(asked, data, named, where, output)
-        source = replace(source, first=replace(source.first, stand_ins=stand_ins))
+        source = replace(source, first=replace(source.first, substitutions=substitutions))
     else:
-        source = _table(asked, data, named, where, output, stand_ins=stand_ins)
+        source = _table(asked, data, named, where, output, substitutions=substitutions)
     with output.counting("encoding", _unit(source) if work.on_cluster else "reports") as tell:
         facts = work.open(tell.words).encode(
             source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
-    for words in () if stand_ins is None else stand_ins.words:
+    for words in () if substitutions is None else substitutions.words:
         output.say(words)
     show_batch(facts, target, output)
     if facts.reports > 1 and asked.whose(where).unit == "row":
@@ -93,18 +93,18 @@ def _table(
     where: TableOptions,
     output: Output,
     *,
-    stand_ins: StandIns | None,
+    substitutions: Substitutions | None,
 ) -> Table:
     """Return a row for each report: of people whom a column tells apart, some drawn at random."""
-    table = asked.settle(where.open(data, output), named, output)
+    table = asked.resolve_formats(where.open(data, output), named, output)
     whose = asked.whose(where)
     if whose.person is not None:
         output.say(
             "note: all rows of a person must be in this table; in another one they would be "
             "another person's report"
         )
-        return asked.draw(table, named, whose, output, stand_ins).table
-    return replace(table, stand_ins=stand_ins)
+        return asked.draw(table, named, whose, output, substitutions).table
+    return replace(table, substitutions=substitutions)
 
 
 def _files(
@@ -119,16 +119,16 @@ def _files(
 
     source = paths.input_source(data, "answers")
     if source == "-":
-        raise InvalidInput("answers", "in files with --engine spark", Plainly("a pipe"))
+        raise InvalidInput("answers", "in files with --engine spark", Unquoted("a pipe"))
     if asked.whose(where).person is not None:
         raise InvalidInput(
             "people",
             "told apart by rows with --engine spark, and where a table is in many files",
-            Plainly("a column of people"),
+            Unquoted("a column of people"),
             hint="one row of each person must be chosen before: all rows of a person would have "
             "to come together",
         )
     files = TableFiles.of(source, format=where.format, settings=where.settings())
     for words in files.first.notes:
         output.say(f"the table: {words}")
-    return replace(files, first=asked.settle(files.first, named, output))
+    return replace(files, first=asked.resolve_formats(files.first, named, output))

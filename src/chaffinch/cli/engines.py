@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+from chaffinch.disk.protected import Kind, refuse_to_overwrite
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.engines import Engine
@@ -35,8 +35,8 @@ class EngineOptions:
     @property
     def on_cluster(self) -> bool:
         """Return whether a cluster does the work."""
-        from chaffinch import checks
         from chaffinch.engines import ENGINES
+        from chaffinch.errors import checks
 
         if self.master is not None and self.engine != "spark":
             raise InvalidInput("master", "given for --engine spark only", self.master)
@@ -69,7 +69,7 @@ class EngineOptions:
             raise InvalidInput(
                 "output",
                 "a folder with --engine spark",
-                Plainly("none"),
+                Unquoted("none"),
                 hint="add -o FOLDER",
             )
         given = [one for one in inputs if one is not None]

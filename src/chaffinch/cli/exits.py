@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import printable, speaking, tell
 from chaffinch.cli.paths import STREAM
+from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import ChaffinchError, Reason
-from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError, UnknownOptionError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chaffinch.cli import paths
 from chaffinch.cli.collection import Collection, TableOptions
 from chaffinch.cli.output import Output
-from chaffinch.errors import DataRepeated, InvalidInput, Plainly
+from chaffinch.errors import DataRepeated, InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.questions import PublicGroup
@@ -35,11 +35,11 @@ def group_runs(
         raise InvalidInput(
             "table of public groups",
             "one that can be read several times",
-            Plainly("a pipe"),
+            Unquoted("a pipe"),
             hint="name a file, or take one group with --group",
         )
     named = asked.columns(where)
-    table = asked.settle(table, named, output)
+    table = asked.resolve_formats(table, named, output)
     asked.check(table, named, asked.whose(where), output)
     sizes = _group_sizes(table, group, named)
     labels = group.question.labels
@@ -55,7 +55,7 @@ def group_runs(
         raise InvalidInput(
             f"groups of {group.name!r}",
             f"at least one of {asked.reports} reports",
-            Plainly(f"none of {len(labels)}"),
+            Unquoted(f"none of {len(labels)}"),
             hint="ask for fewer users, or for a private group with `by`",
         )
     plan = asked.make_plan(out, output, anyway=anyway)

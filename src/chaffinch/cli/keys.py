@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
-from chaffinch.storage.files import atomic
+from chaffinch.disk.files import atomic
 
 if TYPE_CHECKING:
     from chaffinch.keys import KeyFolder
@@ -37,7 +37,7 @@ def create(
         hop of a plan that asks for it (outer_kem).
     """
     from chaffinch.keys import KeyFolder
-    from chaffinch.planning.parties import KEMS
+    from chaffinch.plans.parties import KEMS
 
     made = KeyFolder.create(paths.require_name(folder), kem=KEMS[kem])
     output.say(f"made {folder}; keep a copy of it where only you can read it")
@@ -179,7 +179,7 @@ def _entry(entry: KeyEntry) -> dict[str, Any]:
 
 
 def _kem(entry: KeyEntry) -> str:
-    from chaffinch.planning.parties import KEMS
+    from chaffinch.plans.parties import KEMS
 
     return next(name for name, number in KEMS.items() if number == entry.kem)
 

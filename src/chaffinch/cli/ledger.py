@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App, Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output, count_of
-from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger

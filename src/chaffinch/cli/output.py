@@ -19,7 +19,7 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from chaffinch.parallel import Progress
+    from chaffinch.tables.parallel import Progress
     from chaffinch.wire.batches import BatchFacts
 
 _WIDE = 80
@@ -138,7 +138,7 @@ class Output:
         from rich.console import Console
         from rich.text import Text
 
-        from chaffinch.progress import show_progress
+        from chaffinch.privacy.progress import show_progress
 
         console = Console(stderr=True)
 

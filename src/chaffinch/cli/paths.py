@@ -14,27 +14,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chaffinch as cf
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_lists import fitting, is_pattern
+from chaffinch.disk.files import read_small
+from chaffinch.disk.leftovers import remove_leftovers, staging_folder
+from chaffinch.disk.places import is_address
+from chaffinch.disk.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
 from chaffinch.errors import (
     ChaffinchError,
     InvalidFile,
     InvalidInput,
     InvalidTable,
-    Plainly,
     Reason,
     StorageFault,
+    Unquoted,
 )
-from chaffinch.outputs.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.file_lists import fitting, is_pattern
-from chaffinch.storage.files import read_small
-from chaffinch.storage.leftovers import remove_leftovers, staging_folder
-from chaffinch.storage.places import is_address
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
-    from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
-    from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.plans.plan import Plan
+    from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
 
 
 _LARGEST = 1 << 20
@@ -53,7 +53,7 @@ def input_source(name: str | None, what: str) -> str:
     found = _file_or_pipe(name)
     if found == "-" and sys.stdin.isatty():
         raise InvalidInput(
-            what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
+            what, "a file, or piped in", Unquoted("a terminal"), hint=f"name a file of {what}"
         )
     if is_pattern(found):
         fitting(found)
@@ -115,7 +115,7 @@ def message_target(
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
-        raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
+        raise InvalidInput("output", "a file or a pipe", Unquoted("a terminal"), hint="add -o FILE")
     if found != "-":
         # One that was killed after its batch had its name leaves a second name for it.
         remove_leftovers(Path(os.path.realpath(found)).parent)
@@ -280,10 +280,10 @@ def open_plan(path: Path | None, output: Output) -> Plan:
 
 
 def _read_plan(path: Path | None) -> Plan:
-    from chaffinch.planning.plan import load_plan, plan_from
+    from chaffinch.plans.plan import load_plan, plan_from
 
     if path is None:
-        raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
+        raise InvalidInput("plan", "given", Unquoted("none"), hint="add --plan FILE")
     if is_pipe(path):
         input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
@@ -320,7 +320,7 @@ def _kind_of_toml(path: Path) -> tuple[str, str]:
 
 def open_reach_plan(path: Path) -> ReachPlan:
     """Return the reach plan in a file, or in what is piped in."""
-    from chaffinch.planning.audiences.plan import load_plan, plan_from
+    from chaffinch.reach.planning.plan import load_plan, plan_from
 
     if is_pipe(path):
         input_source(STREAM, "plan")
@@ -330,7 +330,7 @@ def open_reach_plan(path: Path) -> ReachPlan:
 
 def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
-    from chaffinch.planning.audiences.plan import load_any_plan
+    from chaffinch.reach.planning.plan import load_any_plan
 
     with _plan_it_first(path):
         return load_any_plan(require_file(require_name(path)))

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.outputs.protected import Kind
-from chaffinch.rounding import promise_text
+from chaffinch.disk.protected import Kind
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
-    from chaffinch.planning.parties import Parties
-    from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.plans.parties import Parties
+    from chaffinch.plans.plan import Plan
     from chaffinch.questions import Question
 
 _FLAG = Parameter(negative=(), show_default=False)
@@ -128,7 +128,7 @@ def plan(  # noqa: PLR0913 - one for each option
         raise InvalidInput(
             "plan",
             "asked for in one way: a survey file, a question by options, --check or an --example",
-            Plainly("several of them" if any(given) else "none of them"),
+            Unquoted("several of them" if any(given) else "none of them"),
             hint="what a survey promises and wishes stands in its file" if survey else "",
         )
     if example or example_parties:
@@ -177,14 +177,14 @@ def _found(
 
 def _read_parties(path: Path | None) -> Parties | None:
     """Return who is to run the plan; read before anything is worked out."""
-    from chaffinch.planning.parties import read_parties
+    from chaffinch.plans.parties import read_parties
 
     return None if path is None else read_parties(path)
 
 
 def _show_example(output: Output, *, parties: bool) -> None:
-    from chaffinch.planning.parties import EXAMPLE as PARTIES
     from chaffinch.planning.survey_file import EXAMPLE as SURVEY
+    from chaffinch.plans.parties import EXAMPLE as PARTIES
 
     text = PARTIES if parties else SURVEY
     if output.json:
@@ -199,14 +199,14 @@ def _single(asked: _Asked) -> SurveyFile:
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
     if asked.users is None:
-        raise InvalidInput("number of users", "given", Plainly("none"), hint="add --users")
+        raise InvalidInput("number of users", "given", Unquoted("none"), hint="add --users")
     if (asked.epsilon is None) == (asked.error is None):
-        got = Plainly("neither" if asked.epsilon is None else "both")
+        got = Unquoted("neither" if asked.epsilon is None else "both")
         raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
     if asked.confidence is not None and asked.error is None:
         raise InvalidInput("confidence", "given with an --error", asked.confidence)
     if asked.together and asked.error is None:
-        raise InvalidInput("together", "given with an --error", Plainly("no error"))
+        raise InvalidInput("together", "given with an --error", Unquoted("no error"))
     target = error = None
     if asked.epsilon is not None:
         delta = default_delta(asked.users) if asked.delta is None else asked.delta
@@ -247,7 +247,7 @@ def _question(asked: _Asked) -> Question:
         )
     if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
         raise InvalidInput(
-            "unit, clip or quantiles", "given with a --number", Plainly("another question")
+            "unit, clip or quantiles", "given with a --number", Unquoted("another question")
         )
     if asked.choice is not None:
         return cf.Choice(_listed(asked.choice), missing="refuse")

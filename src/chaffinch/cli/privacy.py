@@ -21,7 +21,7 @@ from chaffinch.cli.randomizers import (
     upper_text,
 )
 from chaffinch.cli.whole_words import ends_of_words, unproven_of, word_lines
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Bracket, Mechanism
@@ -249,7 +249,9 @@ def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
             )
     for option in needed:
         if option not in given:
-            raise InvalidInput(f"option {_option(option)}", f"given for {name}", Plainly("nothing"))
+            raise InvalidInput(
+                f"option {_option(option)}", f"given for {name}", Unquoted("nothing")
+            )
     arguments: dict[str, Any] = {}
     for option, value in given.items():
         arguments |= _ARGUMENTS[option](value) if option in _ARGUMENTS else {option: value}

@@ -9,11 +9,11 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidFile
-from chaffinch.rounding import promise_text
-from chaffinch.storage.files import read_small
 
 if TYPE_CHECKING:
     from chaffinch.charts import Bound

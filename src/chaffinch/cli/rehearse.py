@@ -15,11 +15,11 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.demo import BROWSERS
 from chaffinch.cli.output import Output, count_of
+from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import NotDelivered, StorageFault
-from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
     from chaffinch.release.surveys import Release
 
 _PEOPLE = 1000

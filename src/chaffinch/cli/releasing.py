@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
-from chaffinch.outputs.protected import Kind, refuse_all_but
-from chaffinch.outputs.waiting import Waiting, Writer
-from chaffinch.rounding import promise_text
+from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
+from chaffinch.disk.protected import Kind, refuse_all_but
+from chaffinch.disk.staged import StagedFiles, Writer
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
-    from chaffinch.planning.plan import Plan
-    from chaffinch.release.audiences import ReachRelease
+    from chaffinch.plans.plan import Plan
+    from chaffinch.reach.release import ReachRelease
     from chaffinch.release.surveys import Release
     from chaffinch.wire.messages import Tally
 
@@ -125,7 +125,7 @@ def hand_out_release(
     ``check`` refuses a file that must not be replaced. Returns the charge, if it is a ledger's.
     """
     before = bill is not None and bill.paid()
-    hand_out_files(files, bill, check=check, tell=output.say)
+    commit_paid_files(files, bill, check=check, tell=output.say)
     return None if account is None or bill is None else Charged(account, bill.key, before)
 
 
@@ -158,7 +158,7 @@ def finish_release(
     *,
     inputs: Sequence[str | Path],
     request: str | None = None,
-) -> list[Waiting]:
+) -> list[StagedFiles]:
     """Put in place what an earlier command has paid for and could not hand out any more.
 
     Only who was to pay knows whether it has, so what waits for another one stays.
@@ -166,7 +166,7 @@ def finish_release(
     so is what another user left, if somebody pays.
     """
 
-    def paid(waiting: Waiting) -> bool | None:
+    def paid(waiting: StagedFiles) -> bool | None:
         """Return whether it is paid for; None where only another payer can say."""
         if payer is None or waiting.payer != payer.id:
             return None
@@ -175,7 +175,7 @@ def finish_release(
             raise InvalidInput(
                 "output",
                 "another one than that of a paid release that waits to be finished",
-                Plainly("one that other data, another plan or other options have paid for"),
+                Unquoted("one that other data, another plan or other options have paid for"),
                 hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish to "
                 "take the release as it was paid for",
             )
@@ -183,17 +183,17 @@ def finish_release(
 
     # Another request for the same batch costs nothing, but every run makes a batch of its own.
     pays_anew = payer is not None and request is not None
-    return finish_waiting(targets, paid, output.say, inputs=inputs, refuse_strangers=pays_anew)
+    return finish_staged(targets, paid, output.say, inputs=inputs, refuse_strangers=pays_anew)
 
 
-def refuse_to_replace(finished: Iterable[Waiting], subject: str) -> None:
+def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
     """Refuse to replace a release that nobody could see before: it came into place just now."""
     for one in finished:
         if one.subject != subject:
             raise InvalidInput(
                 "output",
                 "another file than that of another release",
-                Plainly("one that an earlier, stopped command has paid for"),
+                Unquoted("one that an earlier, stopped command has paid for"),
                 hint="it is in its place now; the same command again replaces it",
             )
 

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 import chaffinch as cf
 from chaffinch.cli import paths
-from chaffinch.cli.collection import PLAN, Collection, TableOptions, Whose, open_collection
+from chaffinch.cli.collection import PLAN, Collection, PrivacyUnit, TableOptions, open_collection
 from chaffinch.cli.groups import all_repeated, group_folders, group_runs
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
@@ -27,19 +27,19 @@ from chaffinch.cli.releasing import (
     refuse_to_replace,
     show_release,
 )
-from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
-from chaffinch.outputs.protected import Kind, refuse_all_but, refuse_to_overwrite
-from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.leftovers import alone_in, remove_leftovers
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.leftovers import alone_in, remove_leftovers
+from chaffinch.disk.protected import Kind, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.staged import StagedFiles, Writer, staged_folders
+from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.cli.again import RunData, Seen
-    from chaffinch.outputs.handing_out import Bill
-    from chaffinch.planning.plan import Plan
+    from chaffinch.cli.again import RepeatCheck, Seen
+    from chaffinch.disk.paid_files import Bill
+    from chaffinch.plans.plan import Plan
     from chaffinch.release.surveys import Release
     from chaffinch.tables.read import Table
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
     from chaffinch.wire.messages import Tally
 
 RELEASES = ("release.html", "release.json", "release.csv")
@@ -131,13 +131,13 @@ def _finish_runs(
         raise InvalidInput(
             "release to finish",
             "one that was paid for and that waits in the folder",
-            Plainly("none"),
+            Unquoted("none"),
             hint="without --finish the command makes a new one",
         )
 
 
 def _waits(folder: Path) -> bool:
-    return bool(waiting_folders(folder, None, refuse_strangers=False))
+    return bool(staged_folders(folder, None, refuse_strangers=False))
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: boo
             asked.keep_plan(out, used)
         columns = table.named
         tally = tally_table(table.answers, used, folder, output, columns=columns, round=how.round)
-        _say_stand_ins(table.answers.stand_ins, output)
+        _say_stand_ins(table.answers.substitutions, output)
         release, bill = _make_release(tally, used, table, how, request)
         writers = _release_writers(out, used, release)
         charge = hand_out_release(writers, released.account, bill, check, output)
@@ -214,8 +214,8 @@ class _CheckedTable:
     state: _TableState
     answers: Table
     named: Mapping[str, str]
-    whose: Whose
-    people: RunData
+    whose: PrivacyUnit
+    people: RepeatCheck
     """As far as it is known before the table is encoded."""
     seen: Seen
     """What knows the rows of a pipe once they were read."""
@@ -229,7 +229,7 @@ class _CheckedTable:
         asked_for = [plan_id, self.named, written, repr(self.whose), *facts]
         return self.people.runs.name_of("request", self.state.request(asked_for))
 
-    def people_read(self) -> RunData:
+    def people_read(self) -> RepeatCheck:
         """Return the people of a table that was read to its end, unchanged meanwhile."""
         self.state.check()
         return self.people if self.readable_again else self.people.known_by(self.seen)
@@ -237,16 +237,18 @@ class _CheckedTable:
 
 def _read_table(asked: Collection, out: Path, how: _Options) -> _CheckedTable:
     """Check every cell of a table, and whether its people may have one more release."""
-    from chaffinch.cli.again import RunData
+    from chaffinch.cli.again import RepeatCheck
 
     state = _TableState.of(how.data)
     paid = how.released.account is not None
-    people = RunData.of(state.digest, out, again=how.again, anyway=how.anyway, paid=paid)
+    people = RepeatCheck.of(state.digest, out, again=how.again, anyway=how.anyway, paid=paid)
     named = asked.columns(how.where)
     whose = asked.whose(how.where)
-    table = asked.settle(how.where.open(how.data, how.output, asked.table), named, how.output)
+    table = asked.resolve_formats(
+        how.where.open(how.data, how.output, asked.table), named, how.output
+    )
     table = asked.group_table(table, named)
-    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
+    places = dict(zip(asked.questions, asked.answer_columns(table, named), strict=True))
     watched, seen = people.watch(table, places)
     answers = _check_table(asked, watched, named, whose, how.output)
     again = table.readable_again
@@ -333,13 +335,13 @@ class _TableState:
             raise InvalidInput(
                 "table",
                 "the same from the beginning to the end of a run",
-                Plainly("one that was changed meanwhile"),
+                Unquoted("one that was changed meanwhile"),
                 hint="nothing was charged: run the same command again when it is complete",
             )
 
 
 def _show_finished(
-    finished: Sequence[Waiting], out: Path, released: Releasing, output: Output
+    finished: Sequence[StagedFiles], out: Path, released: Releasing, output: Output
 ) -> None:
     """Show the release that an earlier run has paid for, which is in its place now."""
     output.say("finished an earlier run that was stopped after it had paid: this is its release")
@@ -402,7 +404,7 @@ def _refuse_other_results(out: Path, plan: Plan) -> None:
         raise InvalidInput(
             "output",
             "a folder without results of another plan",
-            Plainly(f"one with such a {name}"),
+            Unquoted(f"one with such a {name}"),
             hint="name another folder, or add --replace to overwrite what is there",
         )
 
@@ -424,24 +426,24 @@ def _other_results(out: Path, plan: Plan) -> str | None:
 
 
 def _check_table(
-    asked: Collection, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+    asked: Collection, table: Table, columns: Mapping[str, str], whose: PrivacyUnit, output: Output
 ) -> Table:
     """Return the rows that count; refuse a table before a minute is spent on planning."""
-    from chaffinch.tables.stand_ins import StandIns
+    from chaffinch.tables.substitutions import Substitutions
 
     if whose.unit == "row" and not output.json:
         output.say(f"note: {whose.hint(table, asked.group)}")
     if table.readable_again or whose.person is not None:
-        stand_ins = StandIns()
-        found = asked.check(table, columns, whose, output, stand_ins)
-        _say_stand_ins(stand_ins, output)
+        substitutions = Substitutions()
+        found = asked.check(table, columns, whose, output, substitutions)
+        _say_stand_ins(substitutions, output)
         return found
-    asked.places(table, columns)
+    asked.answer_columns(table, columns)
     output.say("the table comes through a pipe: its cells are checked while it is encoded")
-    return replace(table, stand_ins=StandIns())
+    return replace(table, substitutions=Substitutions())
 
 
-def _say_stand_ins(stand_ins: StandIns | None, output: Output) -> None:
+def _say_stand_ins(substitutions: Substitutions | None, output: Output) -> None:
     """Tell whoever holds a table how many of its cells are no plain answers."""
-    for words in () if stand_ins is None else stand_ins.words:
+    for words in () if substitutions is None else substitutions.words:
         output.say(words)

@@ -15,12 +15,12 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions, planned_collection
 from chaffinch.cli.output import Output, count_of
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.storage.files import state_folder
+from chaffinch.disk.files import state_folder
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.encoding.client import Client, Delivery
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
     from chaffinch.wire.messages import Report
 
 
@@ -52,9 +52,9 @@ class _Limits:
         if self.epsilon is not None and self.delta is not None:
             within = Target(self.epsilon, self.delta)
         elif (self.epsilon is None) != (self.delta is None):
-            raise InvalidInput("limits", "an epsilon and a delta", Plainly("one of them"))
+            raise InvalidInput("limits", "an epsilon and a delta", Unquoted("one of them"))
         if (self.ledger is None) != (self.mark is None):
-            raise InvalidInput("ledger", "named together with its mark", Plainly("alone"))
+            raise InvalidInput("ledger", "named together with its mark", Unquoted("alone"))
         outbox = self.outbox or state_folder() / "outbox"
         if resumes and self.outbox is not None and not outbox.is_dir():
             raise InvalidInput(
@@ -118,7 +118,7 @@ def send(
     """
     sources = sum((answer is not None, data is not None, resume))
     if sources != 1:
-        got = Plainly("several" if sources else "none")
+        got = Unquoted("several" if sources else "none")
         raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
     client = limits.client(found, plan, output, resumes=resume)
@@ -175,7 +175,7 @@ def _reports(
 
     asked = planned_collection(plan)
     named = asked.columns(where)
-    table = asked.settle(where.open(data, output), named, output)
+    table = asked.resolve_formats(where.open(data, output), named, output)
     whose = asked.whose(where)
     if whose.person is not None:
         table = asked.draw(table, named, whose, output).table
@@ -186,7 +186,7 @@ def _digest(data: str) -> bytes:
     """Return a digest of a file: the same one is not sent twice."""
     if paths.is_piped(data):
         raise InvalidInput(
-            "data", "a file, so that it is known when it comes again", Plainly("a pipe")
+            "data", "a file, so that it is known when it comes again", Unquoted("a pipe")
         )
     with paths.require_file(Path(data)).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
@@ -197,11 +197,11 @@ def _answer_of(plan: Plan, given: Sequence[str]) -> object:
     names = list(plan.asked)
     if len(names) == 1:
         if plan.contributions == 1 and len(given) > 1:
-            raise InvalidInput("answer", "given once", Plainly("several times"))
+            raise InvalidInput("answer", "given once", Unquoted("several times"))
         return list(given) if plan.contributions > 1 else given[0]
     if plan.contributions > 1:
         raise InvalidInput(
-            "answers", "in a table where everybody sends several reports", Plainly("typed")
+            "answers", "in a table where everybody sends several reports", Unquoted("typed")
         )
     return _pairs(names, given)
 
@@ -213,7 +213,7 @@ def _pairs(names: Sequence[str], given: Sequence[str]) -> Mapping[str, str]:
         if not equals or name not in names or name in found:
             listed = ", ".join(f"{name}=…" for name in names)
             # What was typed may be an answer: it is not shown.
-            raise InvalidInput("answer", f"{listed}, each once", Plainly("something else"))
+            raise InvalidInput("answer", f"{listed}, each once", Unquoted("something else"))
         found[name] = text
     return found
 

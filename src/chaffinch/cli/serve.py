@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Unquoted
 
 app = App(
     name="serve",
@@ -72,7 +72,7 @@ def _shows_example(start: _Start, text: str, output: Output) -> bool:
 def _config(start: _Start) -> Path:
     if start.config is None:
         hint = "add --config FILE; --example prints one to start from"
-        raise InvalidInput("settings", "given", Plainly("none"), hint=hint)
+        raise InvalidInput("settings", "given", Unquoted("none"), hint=hint)
     return paths.require_name(start.config)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput, Plainly
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
     from chaffinch.simulate import Population, Simulation
 
 _MOST_ROWS = 30
@@ -77,7 +77,7 @@ def simulate(
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
     if (survey is None) == (plan is None):
-        got = Plainly("neither" if plan is None else "both")
+        got = Unquoted("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
         return paths.open_plan(plan, output)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions
 from chaffinch.cli.output import Output
-from chaffinch.storage.files import atomic
+from chaffinch.disk.files import atomic
 
 
 def survey(

@@ -14,11 +14,11 @@ from chaffinch.cli import paths
 from chaffinch.cli.collection import PLAN
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import release_files
+from chaffinch.disk.paid_files import commit_paid_files, finish_staged
 from chaffinch.errors import ChaffinchError, InvalidInput
-from chaffinch.outputs.handing_out import finish_waiting, hand_out_files
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
 
 
 def trend(
@@ -50,14 +50,14 @@ def trend(
     inputs: list[str | Path] = [*releases, *(plan or [])]
     targets = release_files(out or [], inputs)
     # Nobody pays for a trend: what one that was killed has left is removed, and made again.
-    finish_waiting(targets, lambda _: None, output.say)
+    finish_staged(targets, lambda _: None, output.say)
     found = [cf.load_release(paths.require_file(paths.require_name(one))) for one in releases]
     plans = [paths.open_plan(one, output) for one in plan or []] or _plans_beside(releases)
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
     with output.thinking("composing all rounds"):
         made = cf.trend(found, names=name or _names_of(releases), plans=plans)
-    hand_out_files(
+    commit_paid_files(
         dict.fromkeys(targets, made.save),
         check=lambda: release_files(targets, inputs),
         tell=output.say,

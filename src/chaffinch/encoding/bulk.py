@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.expansion import spread_answers
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
@@ -231,7 +231,7 @@ def find_columns(
     else:
         found = [_columns_for(name, one, table, given) for name, one in questions.items()]
     return tuple(
-        replace(place, asked=name, stand_ins=table.stand_ins)
+        replace(place, asked=name, substitutions=table.substitutions)
         for name, place in zip(questions, found, strict=True)
     )
 

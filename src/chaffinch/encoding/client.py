@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from operator import contains
 from typing import cast
 
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.encoding.device import encode_with
 from chaffinch.encoding.outbox import Occasion, Outbox, Shown, Waiting
 from chaffinch.encoding.sealing import Sealer
@@ -25,13 +27,11 @@ from chaffinch.errors import (
     NotDelivered,
 )
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.parallel import Progress
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import secure_words
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.files import AnyPath
+from chaffinch.tables.parallel import Progress
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD, NAME
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
@@ -153,7 +153,7 @@ class Client:
             (encode_with(one, plan, words, origin.round) for one in answers),
             paid=self._ledger is None,
         )
-        reach("client.kept")
+        kill_point("client.kept")
         return replace(self.resume(), earlier=not is_first)
 
     def send_many(
@@ -211,7 +211,7 @@ class Client:
         except (BudgetExhausted, InvalidInput):
             self._outbox.cancel(occasion)
             raise
-        reach("client.charged")
+        kill_point("client.charged")
         self._outbox.mark_paid(occasion)
 
     # -------------------------------------------------------------------- one upload
@@ -233,7 +233,7 @@ class Client:
             group = self._sealed(group, lists)
             reply = self._post(url, group)
             if reply.status == 201:
-                reach("client.delivered")
+                kill_point("client.delivered")
                 self._outbox.forget(group)
                 return Delivery(arrived=len(group))
             if reply.problem == "tooLarge" and most > 1:
@@ -246,7 +246,7 @@ class Client:
     def _post(self, url: str, group: Sequence[Waiting]) -> Reply:
         """Send a body once. What may have arrived is noted before; what has not, afterwards."""
         self._outbox.mark_on_its_way(group)
-        reach("client.sending")
+        kill_point("client.sending")
         body = b"".join(one.sealed or b"" for one in group)
         reply, arrived = self._ask("POST", url, body, media_types.REPORTS, _LONGEST_REPLY)
         # A service of ours takes a body whole or not at all, and says so itself.
@@ -272,7 +272,7 @@ class Client:
                 sealed[one.id] = replace(one, payload=payload, sealed=wrapped)
         if sealed:
             self._outbox.keep_sealed(sealed.values())
-        reach("client.sealed")
+        kill_point("client.sealed")
         return [sealed.get(one.id, one) for one in group]
 
     def _opens(self, payload: bytes | None, lists: Sequence[KeyList]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.expansion import spread_answers
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Cross, Flags, Number, Question

@@ -31,12 +31,12 @@ from pathlib import Path
 
 import numpy as np
 
+from chaffinch.disk.databases import OUTBOX
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import AnyPath, require_private
+from chaffinch.disk.locks import lock_file
+from chaffinch.disk.records import RecordKind
 from chaffinch.errors import InvalidFile
-from chaffinch.storage.databases import OUTBOX
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, require_private
-from chaffinch.storage.locks import lock_file
-from chaffinch.storage.records import RecordKind
 from chaffinch.wire.messages import EMPTY, Origin, Report
 
 _STATEMENTS = (

@@ -20,9 +20,9 @@ from itertools import islice
 from multiprocessing import get_context
 
 from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.parallel import cores
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.sampling import Words, permutation, secure_words
+from chaffinch.tables.parallel import cores
 from chaffinch.wire.envelopes import NAME, X25519, Binding, SealingKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Report

@@ -6,18 +6,18 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from chaffinch import checks
+from chaffinch.errors import checks
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.audiences.logos import Logos
-    from chaffinch.encoding.publisher.campaign_key import CampaignKey
-    from chaffinch.encoding.publisher.filters import Loaded
-    from chaffinch.encoding.publisher.ids import IdColumns
-    from chaffinch.parallel import Progress
-    from chaffinch.planning.audiences.plan import ReachPlan
-    from chaffinch.planning.plan import Plan
+    from chaffinch.disk.files import AnyPath
+    from chaffinch.plans.plan import Plan
     from chaffinch.privacy import Target
-    from chaffinch.storage.files import AnyPath
+    from chaffinch.reach.analyzer.logos import Logos
+    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.publisher.campaign_key import CampaignKey
+    from chaffinch.reach.publisher.filters import Loaded
+    from chaffinch.reach.publisher.ids import IdColumns
+    from chaffinch.tables.parallel import Progress
     from chaffinch.wire.batches import BatchFacts
     from chaffinch.wire.filter_files import Filter
     from chaffinch.wire.messages import Tally

@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.encoding.bulk import (
     answer_places,
     batch_of_group,
     encode_batch,
     rows_per_batch,
 )
-from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
-from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
-from chaffinch.parallel import Progress, cores, mapped
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable, checks
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
+from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.pieces import TableFiles, names_files
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
@@ -42,8 +41,8 @@ from chaffinch.wire.messages import Origin, Tally
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from chaffinch.analysis.audiences.logos import Logos
-    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.reach.analyzer.logos import Logos
+    from chaffinch.reach.planning.plan import ReachPlan
     from chaffinch.wire.filter_files import Filter
 
 
@@ -188,7 +187,7 @@ class Local:
     def make_filter(self, source: Any, plan: ReachPlan, **terms: Any) -> Filter:
         """Return the filter of a publisher's ids; it must be recorded before anybody gets it."""
         # Late, as below: a survey starts without the rooms of audiences.
-        from chaffinch.encoding.publisher.filters import make_filter
+        from chaffinch.reach.publisher.filters import make_filter
 
         return make_filter(source, plan, **terms)
 
@@ -196,7 +195,7 @@ class Local:
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
     ) -> Logos:
         """Return the logos of one filter from each publisher, or of files of them."""
-        from chaffinch.analysis.audiences.logos import count_logos
+        from chaffinch.reach.analyzer.logos import count_logos
         from chaffinch.wire.filter_files import Filter, load_filter
 
         opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]

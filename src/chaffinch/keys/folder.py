@@ -32,12 +32,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import atomic, read_small, require_private, sync_folder
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys.keyset import KeyEntry, Keyset, KeyState, Periods
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import atomic, read_small, require_private, sync_folder
-from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.wire.envelopes import X25519, OpeningKey
 from chaffinch.wire.key_lists import KeyList
 
@@ -88,7 +88,7 @@ class KeyFolder:
                 entry = _write_key(made, number, kem, KeyState.ACTIVE, _clock(now))
                 _write(made / _KEYSET, Keyset(0, ()).changed(entry).content())
                 _write(made / _STORE, b"")
-                reach("keys.created")
+                kill_point("keys.created")
                 made.rename(place)  # An empty folder is replaced, any other is refused.
                 sync_folder(place.parent)
         except OSError as error:
@@ -227,19 +227,19 @@ class KeyFolder:
         number = self._keyset.next_id()
         kem = self._keyset.active.kem
         entry = _write_key(self.path, number, kem, KeyState.PENDING, now)
-        reach("keys.key-written")
+        kill_point("keys.key-written")
         self._commit(self._keyset.changed(entry))
 
     def _destroy(self, entry: KeyEntry, now: float) -> None:
         self._clean()
         self._commit(self._keyset.changed(entry.moved(KeyState.DESTROYED, now)))
-        reach("keys.marked-destroyed")
+        kill_point("keys.marked-destroyed")
         _wipe(_key_path(self.path, entry.id))
 
     def _commit(self, keyset: Keyset) -> None:
         if keyset is not self._keyset:
             _write(self.path / _KEYSET, keyset.content())
-            reach("keys.set-written")
+            kill_point("keys.set-written")
             self.refresh()
 
     def _clean(self) -> None:
@@ -301,7 +301,7 @@ def _wipe(place: Path) -> None:
             file.write(bytes(place.stat().st_size))
             file.flush()
             os.fsync(file.fileno())
-        reach("keys.file-wiped")
+        kill_point("keys.file-wiped")
         place.unlink()
         sync_folder(place.parent)
     except FileNotFoundError:

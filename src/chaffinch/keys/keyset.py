@@ -17,8 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, Reason, StorageFault
+from chaffinch.errors import InvalidFile, Reason, StorageFault, checks
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 
 _FORMAT = "chaffinch/keyset@1"

@@ -39,8 +39,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from chaffinch.disk.files import Draft, sync_folder
 from chaffinch.errors import StorageFault
-from chaffinch.storage.files import Draft, sync_folder
 
 _FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
 
 _MOST_TIMES = 10**6
 _LONGEST_WORD = 200

@@ -13,16 +13,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from chaffinch import checks
-from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, Plainly, StorageFault
+from chaffinch.disk.databases import connected, writing
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.leftovers import remove_leftovers
+from chaffinch.errors import (
+    BudgetExhausted,
+    InvalidInput,
+    LedgerRolledBack,
+    StorageFault,
+    Unquoted,
+    checks,
+)
 from chaffinch.ledger import schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
 from chaffinch.ledger.schema import ROLES, Head, History, guarded
 from chaffinch.privacy import Guarantee, Target
-from chaffinch.storage.databases import connected, writing
-from chaffinch.storage.files import AnyPath
-from chaffinch.storage.leftovers import remove_leftovers
 
 TRIES = 4
 """How often a verdict is worked out without the lock before it is worked out with it."""
@@ -101,7 +107,7 @@ class Ledger:
         """Return the ledger if it is of that role: a wrong file must not pay."""
         if self.role != role:
             raise InvalidInput(
-                "ledger", f"one of the role {role}", Plainly(f"one of the role {self.role}")
+                "ledger", f"one of the role {role}", Unquoted(f"one of the role {self.role}")
             )
         return self
 

@@ -10,7 +10,7 @@ or the people are in, and that of each release that was made of them. Releases a
 if a chain of shared names leads from one to the other.
 
 Order of writing, for every release: its files are in full on the disk, then it is written here,
-durably, then the files get their names (``outputs.handing_out``). Whether it may be made is
+durably, then the files get their names (``disk.paid_files``). Whether it may be made is
 looked up under the write lock, so of two runs at once the second finds the first one.
 
 What this cannot know: a record that was removed, or restored from a backup, has forgotten;
@@ -34,16 +34,16 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaffinch.charts.rounding import add_promises
+from chaffinch.disk.databases import RUN_RECORD
+from chaffinch.disk.files import AnyPath, state_folder
+from chaffinch.disk.records import RecordKind
 from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, plan_of_all_groups, promised_at, total
 from chaffinch.privacy import Guarantee
-from chaffinch.rounding import add_promises
-from chaffinch.storage.databases import RUN_RECORD
-from chaffinch.storage.files import AnyPath, state_folder
-from chaffinch.storage.records import RecordKind
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Plan
+    from chaffinch.plans.plan import Plan
 
 _STATEMENTS = (
     """CREATE TABLE head (

@@ -14,18 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.disk.databases import LEDGER, creating, has_whole_pages, owner_and_version, schema_of
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger.chain import Mark, genesis, link
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
-from chaffinch.storage.databases import (
-    LEDGER,
-    creating,
-    has_whole_pages,
-    owner_and_version,
-    schema_of,
-)
-from chaffinch.storage.failpoints import reach
 
 ROLES = ("client", "analyzer")
 _VERSION, _WITH_CONTENTS = 1, 2
@@ -187,9 +181,9 @@ def append(connection: sqlite3.Connection, entry: Entry, content: bytes | None =
     if content is not None:
         kept = (entry.sequence, entry.content, content)
         connection.execute("INSERT INTO contents VALUES (?, ?, ?)", kept)
-    reach("ledger.written")
+    kill_point("ledger.written")
     connection.execute("COMMIT")
-    reach("ledger.charged")
+    kill_point("ledger.charged")
 
 
 def _make_room(connection: sqlite3.Connection) -> None:

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
+from chaffinch.charts.rounding import rounded_up
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
 from chaffinch.privacy.guarantee import promised
 from chaffinch.questions import Cross
-from chaffinch.rounding import rounded_up
 from chaffinch.wire.documents import exact_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
-    from chaffinch.planning.plan import Part, Plan
+    from chaffinch.plans.plan import Part, Plan
 
 Unit = Literal["report", "person", "row"]
 """What is protected: a report (so a person who sends no other), a person, or a row of a table."""

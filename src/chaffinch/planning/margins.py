@@ -19,7 +19,7 @@ from chaffinch.protocols.intervals import farthest_end, rounding_share
 from chaffinch.protocols.noise import DecoyNoise, SeenDecoys, TallyNoise
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Part
+    from chaffinch.plans.plan import Part
 
 
 def largest_margin(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, NoPlanFound
+from chaffinch.charts.rounding import percent_text, rounded_up
+from chaffinch.errors import InvalidInput, NoPlanFound, checks
 from chaffinch.planning.candidates import (
     Candidate,
     Task,
@@ -30,11 +30,11 @@ from chaffinch.planning.choosing import (
 )
 from chaffinch.planning.expansion import Asked, expanded
 from chaffinch.planning.explanation import useless_promise
-from chaffinch.planning.fewer_honest import epsilons_of_shares
-from chaffinch.planning.honest_share import honest_share, needed_reports
 from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.margins import largest_margin
-from chaffinch.planning.plan import Part, Plan, refuse_silence
+from chaffinch.plans.fewer_honest import epsilons_of_shares
+from chaffinch.plans.honest_share import honest_share, needed_reports
+from chaffinch.plans.plan import Part, Plan, require_missing_rule
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.privacy.mechanism import Mechanism
@@ -44,7 +44,6 @@ from chaffinch.protocols import Variant, named_variants, variant_names
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
-from chaffinch.rounding import percent_text, rounded_up
 
 MOST_MESSAGES = 64
 """By default a report has at most so many sealed messages: what a small device does in a blink."""
@@ -359,7 +358,7 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     crowd = checks.people("number of users", users)
     share = honest_share(honest)
     each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
-    refuse_silence({one.name: one.question for one in questions}, each)
+    require_missing_rule({one.name: one.question for one in questions}, each)
     times = checks.whole("number of rounds", rounds, least=1, most=10**6)
     charged = charged_delta(crowd, None, delta)
     reports = needed_reports(crowd, share, contributions=each, rounds=times, delta=charged)

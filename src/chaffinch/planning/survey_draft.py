@@ -18,10 +18,10 @@ from typing import Any
 
 from chaffinch.date_bins import bin_of
 from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.parallel import Progress
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.formats import DateFormat, NumberFormat, guess_format
+from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table
 from chaffinch.tables.settings import Settings
 

@@ -16,17 +16,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from chaffinch.date_bins import DATE_BINS
+from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
-from chaffinch.planning.honest_share import honest_share, needed_reports
-from chaffinch.planning.plan import Plan
 from chaffinch.planning.planner import MOST_MESSAGES, Error, charged_delta, default_delta, plan
+from chaffinch.plans.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
+from chaffinch.plans.honest_share import honest_share, needed_reports
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
-from chaffinch.storage.files import read_small
 from chaffinch.tables.settings import Settings
-from chaffinch.wire.documents import Strict, guess_of, saying_of
+from chaffinch.wire.documents import Strict, guess_of, message_of
 
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"
@@ -423,7 +423,7 @@ def _protocol(
     return rest | own
 
 
-_SAYINGS = {
+_MESSAGES = {
     "string_pattern_mismatch": "must be a number",
     "union_tag_not_found": "needs a kind: bit, choice, number or flags",
     "union_tag_invalid": "kind must be bit, choice, number or flags",
@@ -444,7 +444,7 @@ def _told(
         steps = [str(step) for step in one["loc"] if _is_key(step, branches=known)]
         steps = [step for step in steps if step != tag]
         path = ".".join([*([place] if place else []), *steps]) or "file"
-        words = _SAYINGS.get(one["type"]) or saying_of(one) or one["msg"]
+        words = _MESSAGES.get(one["type"]) or message_of(one) or one["msg"]
         if isinstance(one["input"], float) and math.isnan(one["input"]):
             words = "must be a number"  # which the bounds of no number say of it
         guess = ""

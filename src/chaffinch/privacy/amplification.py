@@ -11,8 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.laws import binomial
 from chaffinch.privacy.numerics.precision import Floats, Wide, exp_ends, log_of, wide

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, NoParameterFound
+from chaffinch.errors import InvalidInput, NoParameterFound, checks
 from chaffinch.privacy.guarantee import Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import GRAIN

@@ -25,7 +25,7 @@ from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.loss_grids import Rounds, TooFineGrid, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _UNSEEN = 1e-8
 """The share of delta that a window may leave out: too little to cost a run."""

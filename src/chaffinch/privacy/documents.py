@@ -15,8 +15,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.groups import Grouped
 from chaffinch.privacy.mechanism import Mechanism

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal
 
-from chaffinch import checks
+from chaffinch.errors import checks
 
 Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 """How a number was found. Only ``exact`` and ``upper-bound`` may stand in a plan."""

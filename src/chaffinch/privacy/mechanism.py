@@ -14,8 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven
+from chaffinch.errors import GuaranteeNotProven, checks
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
 from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import (

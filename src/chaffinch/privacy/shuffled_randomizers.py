@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats, down, exp_ends, up

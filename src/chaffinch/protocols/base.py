@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks, privacy
-from chaffinch.errors import InvalidInput
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.protocols.joint import JointNoise
 from chaffinch.protocols.likelihoods import Likelihood, TallyLikelihood
 from chaffinch.protocols.noise import (

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks, privacy
+from chaffinch import privacy
+from chaffinch.errors import checks
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.protocols.base import (

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks, privacy
-from chaffinch.errors import InvalidInput
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.protocols.base import (
     GRAIN,
     Coded,

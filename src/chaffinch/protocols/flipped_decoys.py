@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks, privacy
+from chaffinch import privacy
+from chaffinch.errors import checks
 from chaffinch.protocols.base import (
     MOST_SLOTS,
     Coded,

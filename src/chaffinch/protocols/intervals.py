@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.checks import real, whole
 from chaffinch.errors import InvalidInput
+from chaffinch.errors.checks import real, whole
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.floods import negative_binomial
 from chaffinch.privacy.numerics.laws import Law

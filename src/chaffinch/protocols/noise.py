@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.checks import whole
 from chaffinch.errors import InvalidInput
+from chaffinch.errors.checks import whole
 from chaffinch.wire.batches import Counts
 
 Floats = NDArray[np.float64]

@@ -20,18 +20,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.audiences.analyze import analyze
-    from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
-    from chaffinch.encoding.publisher.charging import hand_out
-    from chaffinch.encoding.publisher.filters import encode
-    from chaffinch.planning.audiences.audience import Audience, Group
-    from chaffinch.planning.audiences.id_rule import IdRule
-    from chaffinch.planning.audiences.plan import ReachPlan, load_plan
-    from chaffinch.planning.audiences.planner import plan
-    from chaffinch.planning.audiences.shuffler import Shuffler
-    from chaffinch.release.audiences import ReachRelease
+    from chaffinch.reach.analyzer.analyze import analyze
+    from chaffinch.reach.planning.audience import Audience, Group
+    from chaffinch.reach.planning.id_rule import IdRule
+    from chaffinch.reach.planning.plan import ReachPlan, load_plan
+    from chaffinch.reach.planning.planner import plan
+    from chaffinch.reach.planning.shuffler import Shuffler
+    from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
+    from chaffinch.reach.publisher.charging import hand_out
+    from chaffinch.reach.publisher.filters import encode
+    from chaffinch.reach.release import ReachRelease
+    from chaffinch.reach.shuffler.filters import shuffle
     from chaffinch.release.documents import load_reach_release as load_release
-    from chaffinch.shuffling.filters import shuffle
     from chaffinch.wire.column_files import ShuffledColumns, load_columns
     from chaffinch.wire.filter_files import Filter, load_filter
 
@@ -59,26 +59,26 @@ __all__ = [
 ]
 
 _NAMES = {
-    "Audience": "planning.audiences.audience",
-    "CampaignKey": "encoding.publisher.campaign_key",
+    "Audience": "reach.planning.audience",
+    "CampaignKey": "reach.publisher.campaign_key",
     "Filter": "wire.filter_files",
-    "Group": "planning.audiences.audience",
-    "IdRule": "planning.audiences.id_rule",
-    "ReachPlan": "planning.audiences.plan",
-    "ReachRelease": "release.audiences",
+    "Group": "reach.planning.audience",
+    "IdRule": "reach.planning.id_rule",
+    "ReachPlan": "reach.planning.plan",
+    "ReachRelease": "reach.release",
     "ShuffledColumns": "wire.column_files",
-    "Shuffler": "planning.audiences.shuffler",
-    "analyze": "analysis.audiences.analyze",
-    "encode": "encoding.publisher.filters",
-    "hand_out": "encoding.publisher.charging",
+    "Shuffler": "reach.planning.shuffler",
+    "analyze": "reach.analyzer.analyze",
+    "encode": "reach.publisher.filters",
+    "hand_out": "reach.publisher.charging",
     "load_columns": "wire.column_files",
     "load_filter": "wire.filter_files",
-    "load_key": "encoding.publisher.campaign_key",
-    "load_plan": "planning.audiences.plan",
+    "load_key": "reach.publisher.campaign_key",
+    "load_plan": "reach.planning.plan",
     "load_release": "release.documents",
-    "new_key": "encoding.publisher.campaign_key",
-    "plan": "planning.audiences.planner",
-    "shuffle": "shuffling.filters",
+    "new_key": "reach.publisher.campaign_key",
+    "plan": "reach.planning.planner",
+    "shuffle": "reach.shuffler.filters",
 }
 # Where surveys have a function of the same name beside it.
 _OWN_NAMES = {"load_release": "load_reach_release"}

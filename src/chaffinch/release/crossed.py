@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from chaffinch.charts.rounding import decimal_places
 from chaffinch.questions import BETWEEN, MISSING
 from chaffinch.release.statement import Grid, Line, Section
-from chaffinch.rounding import decimal_places
 
 _MOST_NAMED = 10
 _MOST_ROWS, _MOST_COLUMNS = 60, 12

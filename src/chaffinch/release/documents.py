@@ -18,16 +18,17 @@ from pydantic import (
     field_validator,
 )
 
+from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.planning.audiences.audience import Audience
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
-from chaffinch.release import audiences, surveys
-from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.reach import release as reach_release
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.release import ReachRelease, ReachRow
+from chaffinch.release import surveys
 from chaffinch.release.crossed import Crossed, Derived
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary, Together
-from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
@@ -35,7 +36,7 @@ _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
 _OTHERS = {
     surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
-    audiences.FORMAT: "this is the release of a reach: use chaffinch.reach.load_release",
+    reach_release.FORMAT: "this is the release of a reach: use chaffinch.reach.load_release",
 }
 _VERSION = "a release of another version needs the chaffinch that wrote it"
 
@@ -383,7 +384,7 @@ def load_reach_release(path: str | Path) -> ReachRelease:
 
     That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
     """
-    return read_reach_release(_read_file(path, audiences.FORMAT), name=Path(path).name)
+    return read_reach_release(_read_file(path, reach_release.FORMAT), name=Path(path).name)
 
 
 def read_release(text: str | bytes, *, name: str = "release") -> Release:
@@ -401,7 +402,7 @@ def read_reach_release(text: str | bytes, *, name: str = "release") -> ReachRele
     def build(document: dict[str, Any]) -> ReachRelease:
         return ReachReleaseModel.model_validate(document).build()
 
-    return _read(text, audiences.FORMAT, build, _reach_faults, name=name)
+    return _read(text, reach_release.FORMAT, build, _reach_faults, name=name)
 
 
 def release_schema() -> dict[str, Any]:

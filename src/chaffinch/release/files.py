@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chaffinch.outputs.protected import RELEASE_FACTS
+from chaffinch.disk.protected import RELEASE_FACTS
 
 # Spreadsheets take a text that begins so for a formula; the wide forms too, in some languages.
 _FORMULA = re.compile(r"\s*[=+\-@'＝＋－＠]")

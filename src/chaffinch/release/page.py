@@ -15,12 +15,12 @@ from chaffinch.charts.estimates import DotFigure, estimates_chart, measured_char
 from chaffinch.charts.heat import HeatFigure
 from chaffinch.charts.page import html_page
 from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
+from chaffinch.charts.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
 from chaffinch.charts.svg import escape
+from chaffinch.charts.text_tables import shorten_text
 from chaffinch.charts.trends import TrendFigure, trend_chart
-from chaffinch.outputs.protected import RELEASE_PAGE
+from chaffinch.disk.protected import RELEASE_PAGE
 from chaffinch.release.statement import Ends, Grid, Line, Pair, Section, Statement
-from chaffinch.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
-from chaffinch.text_tables import shorten_text
 
 _MOST_ROWS = 200
 _EXCERPT_ROWS = 10

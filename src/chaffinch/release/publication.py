@@ -10,13 +10,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
+from chaffinch.charts.rounding import error_text, lower_text, nearest_text, upper_text
+from chaffinch.charts.text_tables import text_table
+from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.release import files
 from chaffinch.release.statement import Grid, Line, Section, Statement
-from chaffinch.rounding import error_text, lower_text, nearest_text, upper_text
-from chaffinch.storage.files import atomic
-from chaffinch.text_tables import text_table
 
 _WIDTH = 80
 """Columns of a text, unless somebody says otherwise."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from chaffinch.charts.rounding import percent_text, promise_text
 from chaffinch.planning.explanation import right_guesses, useless_promise
 from chaffinch.privacy import Guarantee
-from chaffinch.rounding import percent_text, promise_text
 
 Ends = tuple[float, float]
 Pair = tuple[str, str]

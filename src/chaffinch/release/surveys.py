@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
+from chaffinch.charts.rounding import decimal_places, percent_text, promise_text, quantile_name
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.explanation import (
     ROWS_OF_GROUPS_ONLY,
@@ -16,7 +17,7 @@ from chaffinch.planning.explanation import (
     protected_answers,
     weakest_unit,
 )
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING
@@ -32,7 +33,6 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.rounding import decimal_places, percent_text, promise_text, quantile_name
 from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:

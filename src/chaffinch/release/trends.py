@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.planning.explanation import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.release.files import TableColumns
@@ -19,7 +20,6 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.rounding import decimal_places, percent_text, promise_text
 
 _FORMAT = "chaffinch/trend@1"
 _PERCENT = 100.0

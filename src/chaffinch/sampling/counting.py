@@ -12,8 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.sampling import backends, plain
 from chaffinch.sampling.backends import contiguous, writable
 from chaffinch.sampling.digests import MOST_COLUMNS

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.sampling import backends
 from chaffinch.sampling.coins import CERTAIN, check_chance
 from chaffinch.sampling.gaps import position_chunks

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.sampling import backends
 from chaffinch.sampling.coins import check_chance
 from chaffinch.sampling.words import Words

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.sampling import backends, plain
 from chaffinch.sampling.flips import flip
 from chaffinch.sampling.gaps import (

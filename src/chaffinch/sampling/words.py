@@ -18,8 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, RandomnessUnavailable
+from chaffinch.errors import InvalidInput, RandomnessUnavailable, checks
 
 _POOL = 1 << 13
 """Words kept ready for small requests (64 KiB, where the cipher is at full speed)."""

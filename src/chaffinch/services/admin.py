@@ -84,7 +84,7 @@ class Board:
 
 
 @asynccontextmanager
-async def posting(
+async def publish_status(
     board: Board,
     look: Callable[[], Status],
     seconds: float,

@@ -24,19 +24,19 @@ from typing import Self
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.opening import absent_reports
 from chaffinch.analysis.received import KnownBatch, KnownBatches
-from chaffinch.errors import PASSING, ClusterFault, StorageFault
+from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Stopped, cores
-from chaffinch.planning.audiences.plan import AnyPlan
-from chaffinch.planning.plan import Plan
-from chaffinch.release.audiences import FORMAT as REACH_FORMAT
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.release import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
 from chaffinch.release.publication import Publication
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
 from chaffinch.services.openers import Cluster, open_pool
+from chaffinch.tables.parallel import Stopped, cores
 from chaffinch.wire.problems import Kind, Problem
 
 _JSON, _HTML = "application/json", "text/html; charset=utf-8"
@@ -84,7 +84,7 @@ class AnalyzerFront:
 
     async def _list_releases(self, request: Request) -> Response:
         plan = self.front.find(request).plan
-        batches = await self.front.looks.take(self._known.all)
+        batches = await self.front.bounded_reads.run(self._known.all)
         released = [one for one in batches if (one.plan_id, one.state) == (plan.id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
@@ -101,7 +101,7 @@ class AnalyzerFront:
 
     async def _show_page(self, request: Request) -> Response:
         content = await self._find(request)
-        page = await self.front.looks.take(lambda: _page(content))
+        page = await self.front.bounded_reads.run(lambda: _page(content))
         return Response.of(200, page, _HTML, _FOREVER, _tag(page), _CONTAINED)
 
     async def _find(self, request: Request) -> bytes:
@@ -111,7 +111,7 @@ class AnalyzerFront:
             known = self._is_known(plan_id, batch_id)
             return self._known.release(batch_id) if known else None
 
-        content = await self.front.looks.take(look)
+        content = await self.front.bounded_reads.run(look)
         if content is None:
             raise Problem(Kind.UNKNOWN_PATH)
         return content
@@ -236,7 +236,7 @@ class AnalyzerWorker:
                 self.cluster_fault = fault.message
                 self.stop.wait(_LONG_PAUSE)
             except StorageFault as fault:
-                if fault.reason not in PASSING:
+                if fault.reason not in RETRYABLE:
                     raise
                 self.stop.wait(_LONG_PAUSE)
             for batch_id, why in self.status.held.items():

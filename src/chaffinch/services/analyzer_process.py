@@ -17,7 +17,7 @@ from chaffinch.analysis.analyzer import RECEIVED, STATE, AnalyzerCounts, analyze
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.batches import BatchLimits
@@ -38,7 +38,7 @@ from chaffinch.services.settings import (
     tls_example,
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
-from chaffinch.services.working import working
+from chaffinch.services.worker_thread import worker_thread
 from chaffinch.wire.documents import Strict
 
 EXAMPLE = f"""\
@@ -155,7 +155,7 @@ def read_analyzer(path: str | Path) -> AnalyzerFile:
 # What runs.
 
 _STATES = ("waiting", "opened", "unpaid", "short", "refused", "released", "joined")
-LAWS = tuple(Law(*one) for one in AnalyzerCounts.LAWS.items())
+INVARIANTS = tuple(Law(*one) for one in AnalyzerCounts.INVARIANTS.items())
 
 
 def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], object]) -> None:
@@ -195,7 +195,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
     run(
         settings.front.listeners(front.application, board.application),
         limits=settings.front.server,
-        background=[front.front.following_keys(), working(job, log)],
+        background=[front.front.following_keys(), worker_thread(job, log)],
         announce=log.starting(announce),
     )
     log("stopped")
@@ -228,8 +228,12 @@ def _status(
             PlanStatus(
                 plan_id,
                 titles.get(plan_id, "not run any more"),
-                {name: getattr(counts, name) for law in LAWS for name in (law.whole, *law.parts)},
-                LAWS,
+                {
+                    name: getattr(counts, name)
+                    for law in INVARIANTS
+                    for name in (law.whole, *law.parts)
+                },
+                INVARIANTS,
                 {name: getattr(counts, name) for name in _STATES},
                 stuck=tuple(
                     StuckBatch.of(received / f"{one.id}.batch", f"it is not paid for. {one.why}")

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from chaffinch.disk.files import make_folder, require_links
+from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.http import Handler, Request, Response
-from chaffinch.services.working import end_process
-from chaffinch.storage.files import make_folder, require_links
-from chaffinch.storage.leftovers import remove_leftovers
+from chaffinch.services.worker_thread import end_process
 from chaffinch.wire import media_types
 from chaffinch.wire.arrivals import Arrival, Arriving, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
@@ -177,6 +177,6 @@ class BatchDesk(Desk):
             return known or has_arrived(self._folder, batch_id)
 
         try:
-            return await self._front.looks.take(look)
+            return await self._front.bounded_reads.run(look)
         except StorageFault as fault:
             end_process("The folder of batches", fault)

@@ -16,10 +16,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.keys.folder import GRACE, KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan
-from chaffinch.planning.parties import Parties
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Parties
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filters import FilterDesk
 from chaffinch.services.front import Front, Hosted, keys_response
@@ -27,7 +28,6 @@ from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimit
 from chaffinch.services.http import Application, Handler, Request, Response, Room
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import is_relayed, seen_key_lists
-from chaffinch.storage.failpoints import reach
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
@@ -107,7 +107,7 @@ class Collector:
         request.require_type(_REPORTS)
         body = await request.body(self._room, most=self._limits.body_bytes)
         try:
-            reach("collector.read")
+            kill_point("collector.read")
             checked = time.monotonic()
             count = self._check(plan, hosted, body)
             await self._inbox.put(Upload(plan.id, number, body))
@@ -142,7 +142,7 @@ class Collector:
             def seen() -> Mapping[str, bytes]:
                 return seen_key_lists(self._state, plan_id, patience=PATIENCE)
 
-            look = asyncio.ensure_future(self.front.looks.take(seen))
+            look = asyncio.ensure_future(self.front.bounded_reads.run(seen))
             self._seen[plan_id] = look, time.monotonic()
         return await asyncio.shield(look)
 

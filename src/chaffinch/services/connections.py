@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Underway:
+class OpenWork:
     """All that is under way at one listener."""
 
     connections: set[Connection] = field(default_factory=set)
@@ -82,8 +82,8 @@ class _Phase(Enum):
 class Connection(asyncio.Protocol):
     """A connection whose sender has limits."""
 
-    def __init__(self, application: Application, limits: Limits, underway: Underway) -> None:
-        self._application, self._limits, self._underway = application, limits, underway
+    def __init__(self, application: Application, limits: Limits, open_work: OpenWork) -> None:
+        self._application, self._limits, self._open_work = application, limits, open_work
         self._loop = asyncio.get_running_loop()
         self.ended = self._loop.create_future()
         """Done when there is no connection any more."""
@@ -110,13 +110,13 @@ class Connection(asyncio.Protocol):
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_SLICE)
-        self._underway.connections.add(self)
-        if len(self._underway.connections) > MOST * self._limits.connections:
+        self._open_work.connections.add(self)
+        if len(self._open_work.connections) > MOST * self._limits.connections:
             self._transport.abort()  # Many may have agreed on TLS at the same time.
 
     def connection_lost(self, _error: Exception | None) -> None:
         """End; whoever waits for more of a body is told, and nothing of it is kept."""
-        self._underway.connections.discard(self)
+        self._open_work.connections.discard(self)
         self.ended.set_result(None)
         self._phase = _Phase.LEAVING
         self._body.end(gone=True)
@@ -213,8 +213,8 @@ class Connection(asyncio.Protocol):
         self._expects = version == "1.1" and expected == b"100-continue"
         self._wait(_Phase.BODY, self._limits.patience_seconds)
         task = self._loop.create_task(self._answer(request))
-        self._underway.answers.add(task)
-        task.add_done_callback(self._underway.answers.discard)
+        self._open_work.answers.add(task)
+        task.add_done_callback(self._open_work.answers.discard)
 
     def on_body(self, part: bytes) -> None:
         """Take a part of the body.
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
     # What is answered.
 
     async def _answer(self, request: Request) -> None:
-        busy = len(self._underway.connections) > self._limits.connections
+        busy = len(self._open_work.connections) > self._limits.connections
         self._is_last |= busy
         try:
             response = await (refuse_all if busy else self._application)(request)
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
             self._late += self._loop.time() - self._since
             self._transport.resume_reading()
 
-    def look(self, now: float) -> None:
+    def enforce_deadlines(self, now: float) -> None:
         """Cut what takes too long; close a connection that says or reads nothing."""
         if now <= self._late:
             return

@@ -13,13 +13,13 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import atomic, make_folder, read_small, sync_folder
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.leftovers import alone_in
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.status import Status
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import atomic, make_folder, read_small, sync_folder
-from chaffinch.storage.leftovers import alone_in
 
 _NAME = "store.name"
 _OF_EVERY_SERVICE = "received"
@@ -46,7 +46,7 @@ def open_data(data: Path, keys: KeyFolder) -> None:
             name = _name_of(data) or _give_name(data)
         except OSError as error:
             raise storage_fault(data.name, error, verb="create") from None
-        reach("data.named")
+        kill_point("data.named")
         keys.note_store(name)
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk, begun, joined
 from chaffinch.services.front import Front
 from chaffinch.services.http import Handler, Request, Response
-from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_filters import START_LENGTH

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from chaffinch.errors import InvalidInput, Plainly, Reason, StorageFault
+from chaffinch.errors import InvalidInput, Reason, StorageFault, Unquoted
 from chaffinch.keys.folder import GRACE, KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes
@@ -39,8 +39,8 @@ that a report may take from here to the disk, nothing is acknowledged that comes
 """
 
 
-class Looks:
-    """Looks at what another process or thread may be changing, each in a thread.
+class BoundedReads:
+    """BoundedReads at what another process or thread may be changing, each in a thread.
 
     While a store is held, a look takes seconds. After one that found nothing, those who wait behind
     it are told at once to come again; and nobody fills the memory with those who wait.
@@ -50,7 +50,7 @@ class Looks:
         self._most, self._waiting = most, 0
         self._held_until = 0.0
 
-    async def take(self, look: Callable[[], _Seen]) -> _Seen:
+    async def run(self, look: Callable[[], _Seen]) -> _Seen:
         """Return what a look finds; Problem where it finds nothing in time."""
         if self._waiting >= self._most:
             raise Problem(Kind.OVERLOADED, retry_after=5)
@@ -122,7 +122,7 @@ class Hosted:
             raise InvalidInput(
                 "keys for a plan",
                 "of the kind that its envelopes are sealed for",
-                Plainly("others"),
+                Unquoted("others"),
             )
         self._heads = frozenset(key.head for key in taken)
         self._key_names = frozenset(key.sealing.name for key in taken)
@@ -138,7 +138,7 @@ class Front:
 
     def __init__(self, plans: Iterable[AnyPlan], keys: KeyFolder) -> None:
         self.keys = keys
-        self.looks = Looks()
+        self.bounded_reads = BoundedReads()
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
         self._changed = True
         self.refresh()  # They may have been read long ago.
@@ -238,6 +238,6 @@ def _place(plan: AnyPlan, identity: str) -> int:
     raise InvalidInput(
         "plan to run",
         "one that names this party",
-        Plainly(f"plan {plan.id[:16]}, which does not"),
+        Unquoted(f"plan {plan.id[:16]}, which does not"),
         hint="`chaffinch keys show` prints the identity that the plan must name",
     )

@@ -21,8 +21,10 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Self
 
+from chaffinch.disk.damaged import SUFFIX
+from chaffinch.disk.files import make_folder
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.services.working import end_process
+from chaffinch.services.worker_thread import end_process
 from chaffinch.shuffling.inbox import (
     LARGEST_SEGMENT,
     SegmentWriter,
@@ -31,8 +33,6 @@ from chaffinch.shuffling.inbox import (
     recover,
     sealed_segments,
 )
-from chaffinch.storage.damaged import SUFFIX
-from chaffinch.storage.files import make_folder
 from chaffinch.wire.problems import Kind, Problem
 
 _PAUSE = 0.25

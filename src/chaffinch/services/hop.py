@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from chaffinch.disk.damaged import put_aside_in
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
-from chaffinch.planning.plan import Plan
-from chaffinch.services.admin import Board, posting
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.reach.shuffler.filter_inbox import has_come
+from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.connections import Limits
@@ -47,13 +49,11 @@ from chaffinch.services.shuffler import (
     hop_of,
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
-from chaffinch.services.working import working
-from chaffinch.shuffling.filter_inbox import has_come
+from chaffinch.services.worker_thread import worker_thread
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import unopened_segments
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
-from chaffinch.storage.damaged import put_aside_in
 
 EXAMPLE = f"""\
 # The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
@@ -179,7 +179,7 @@ def read_hop(path: str | Path) -> HopSettings:
 # What runs.
 
 _Announce = Callable[[list[str]], object]
-LAWS = tuple(Law(*one) for one in Counts.LAWS.items())
+INVARIANTS = tuple(Law(*one) for one in Counts.INVARIANTS.items())
 _TICK = 60.0
 """Seconds between two looks at a collector."""
 
@@ -204,7 +204,7 @@ def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     run(
         chosen.front.listeners(collector.application, board.application),
         limits=chosen.front.server,
-        background=[collector.running(), posting(board, look, _TICK, problems)],
+        background=[collector.running(), publish_status(board, look, _TICK, problems)],
         announce=log.starting(announce),
     )
     log("stopped")
@@ -235,7 +235,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
             shuffler.run(ticked=tell)
 
     listeners = [settings.shuffler_admin.listener(board.application)]
-    run(listeners, background=[working(job, log)], announce=log.starting(announce))
+    run(listeners, background=[worker_thread(job, log)], announce=log.starting(announce))
     log("stopped")
 
 
@@ -297,7 +297,7 @@ def _plan_status(
         plan_id,
         "not run any more" if plan is None else plan.title,
         counts,
-        LAWS,
+        INVARIANTS,
         found.batches.get(plan_id, {}),
         plan.reports if waits and plan is not None else None,
         stuck=tuple(
@@ -336,7 +336,7 @@ def _receiver(plan: AnyPlan | None, keys: KeyFolder) -> str:
 
 
 def _counted(counts: Counts) -> dict[str, int]:
-    names = {name for law in LAWS for name in (law.whole, *law.parts)}
+    names = {name for law in INVARIANTS for name in (law.whole, *law.parts)}
     return {name: getattr(counts, name) for name in sorted(names)}
 
 

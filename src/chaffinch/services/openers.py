@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chaffinch.engines import PATIENCE
-from chaffinch.parallel import Pool, Processes
+from chaffinch.tables.parallel import Pool, Processes
 from chaffinch.wire.documents import Strict
 
 _JOB_SECONDS = 600.0

@@ -28,11 +28,11 @@ from chaffinch.encoding.client import Client
 from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
-from chaffinch.parallel import Progress
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.questions import Bit, Flags, Number, Question
 from chaffinch.sampling import secure_words
+from chaffinch.tables.parallel import Progress
 from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.messages import Report
 

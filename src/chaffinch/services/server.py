@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra
-from chaffinch.services.connections import MOST, Connection, Limits, Underway
+from chaffinch.disk.faults import storage_fault
+from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra, checks
+from chaffinch.services.connections import MOST, Connection, Limits, OpenWork
 from chaffinch.services.http import Application
-from chaffinch.storage.faults import storage_fault
 
 try:
     import uvloop
@@ -91,12 +90,12 @@ def run(
         sockets = [held.enter_context(_bind(listener)) for listener in listeners]
         pairs = list(zip(listeners, sockets, strict=True))
         addresses = [_address(listener, bound) for listener, bound in pairs]
-        doors = [
-            _Door(bound, listener, context, limits)
+        acceptors = [
+            _Acceptor(bound, listener, context, limits)
             for (listener, bound), context in zip(pairs, contexts, strict=True)
         ]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(doors, background, lambda: announce(addresses)))
+            runner.run(_serve(acceptors, background, lambda: announce(addresses)))
 
 
 def _affordable(limits: Limits, listeners: Sequence[Listener]) -> Limits:
@@ -119,7 +118,7 @@ def _affordable(limits: Limits, listeners: Sequence[Listener]) -> Limits:
 
 
 async def _serve(
-    doors: Sequence[_Door],
+    acceptors: Sequence[_Acceptor],
     background: Sequence[AbstractAsyncContextManager[object]],
     started: Callable[[], object],
 ) -> None:
@@ -130,15 +129,15 @@ async def _serve(
     async with AsyncExitStack() as stack:
         for one in background:
             await stack.enter_async_context(one)
-        for door in doors:
-            door.open()
+        for acceptor in acceptors:
+            acceptor.open()
         started()
         while not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _LOOK)
-            for door in doors:
-                door.look()
-        await asyncio.gather(*(door.close() for door in doors))
+            for acceptor in acceptors:
+                acceptor.enforce_deadlines()
+        await asyncio.gather(*(acceptor.close() for acceptor in acceptors))
 
 
 def _tell(_loop: object, context: dict[str, Any]) -> None:
@@ -148,7 +147,7 @@ def _tell(_loop: object, context: dict[str, Any]) -> None:
     sys.stderr.write(f"A connection failed: {kind}.\n")
 
 
-class _Door:
+class _Acceptor:
     """A socket that listens, and all who have come through it."""
 
     def __init__(
@@ -160,7 +159,7 @@ class _Door:
     ) -> None:
         self._socket, self._application, self._context = bound, listener.application, context
         self._limits, self._most = limits, listener.places * limits.connections
-        self._underway, self._inside = Underway(), 0
+        self._open_work, self._inside = OpenWork(), 0
         self._entering: set[asyncio.Task[None]] = set()
         """Those who are not let in yet: they have to agree on TLS, if nothing else."""
 
@@ -191,9 +190,9 @@ class _Door:
         task.add_done_callback(self._entering.discard)
 
     async def _enter(self, found: socket.socket) -> None:
-        """Make a connection of somebody at the door; TLS may take as long as a head."""
+        """Make a connection of somebody who connects; TLS may take as long as a head."""
         patience = None if self._context is None else self._limits.patience_seconds
-        made = Connection(self._application, self._limits, self._underway)
+        made = Connection(self._application, self._limits, self._open_work)
         try:
             found.setblocking(False)  # noqa: FBT003 - the name of the method says it
             found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
@@ -214,12 +213,12 @@ class _Door:
     def _leave(self, *_: object) -> None:
         self._inside -= 1
 
-    def look(self) -> None:
+    def enforce_deadlines(self) -> None:
         """Cut what takes too long."""
         now = self._loop.time()
-        for connection in self._underway.connections:
+        for connection in self._open_work.connections:
             # Each by itself: a fault of one is told, and the others are looked at.
-            self._loop.call_soon(connection.look, now)
+            self._loop.call_soon(connection.enforce_deadlines, now)
 
     async def close(self) -> None:
         """Let in nobody any more, and wait for what is under way; not for long."""
@@ -227,12 +226,12 @@ class _Door:
         self._socket.close()
         for task in self._entering:
             task.cancel()
-        for connection in list(self._underway.connections):
+        for connection in list(self._open_work.connections):
             connection.stop()
-        ends = [*self._underway.answers, *(one.ended for one in self._underway.connections)]
+        ends = [*self._open_work.answers, *(one.ended for one in self._open_work.connections)]
         if ends:
             await asyncio.wait(ends, timeout=self._limits.stop_seconds)
-        for connection in list(self._underway.connections):
+        for connection in list(self._open_work.connections):
             connection.abort()
 
 

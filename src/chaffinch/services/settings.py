@@ -17,14 +17,14 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, Field, field_validator
 
-from chaffinch.errors import InvalidFile, InvalidInput, Plainly, StorageFault
+from chaffinch.disk.files import read_small
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault, Unquoted
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
+from chaffinch.reach.planning.plan import AnyPlan, load_any_plan
 from chaffinch.services.connections import Limits
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener
-from chaffinch.storage.files import read_small
-from chaffinch.wire.documents import SAYINGS, Strict, guess_of, read_toml
+from chaffinch.wire.documents import MESSAGES, Strict, guess_of, read_toml
 from chaffinch.wire.exchange import Exchange, NoReply
 
 SERVER_LIMITS = """\
@@ -131,7 +131,7 @@ class Place:
         found = tuple(map(load_any_plan, self.plan_files))
         if len({plan.id for plan in found}) < len(found):
             raise InvalidInput(
-                "list of plans", "one of different plans", Plainly("one of them twice")
+                "list of plans", "one of different plans", Unquoted("one of them twice")
             )
         for plan in found:
             plan.verify()
@@ -225,7 +225,7 @@ def _checked_limits(given: dict[str, Any], *kinds: type) -> dict[str, int | floa
 def _fault(name: str, value: object, allowed: dict[str, Any]) -> str:
     """Return what is wrong with a limit; nothing if nothing is."""
     if name not in allowed:
-        return f"{name} {SAYINGS['extra_forbidden']}{guess_of(name, list(allowed))}"
+        return f"{name} {MESSAGES['extra_forbidden']}{guess_of(name, list(allowed))}"
     if not isinstance(value, int | float) or isinstance(value, bool):
         return f"{name} must be a number"
     if not 0 < value < 1 << 60:

@@ -25,25 +25,28 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from chaffinch import checks
+from chaffinch.disk.damaged import put_aside
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import make_folder
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import (
-    PASSING,
+    RETRYABLE,
     ClusterFault,
     InvalidFile,
     InvalidInput,
     Reason,
     StorageFault,
+    checks,
 )
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
-from chaffinch.parallel import Stopped, cores
-from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
-from chaffinch.planning.parties import Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Party
+from chaffinch.plans.plan import Plan
+from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.reach.shuffler.filter_inbox import FilterInbox
+from chaffinch.reach.shuffler.filter_relay import FilterRelay
 from chaffinch.sampling import secure_words
 from chaffinch.services.openers import Cluster, open_pool
-from chaffinch.shuffling.filter_inbox import FilterInbox
-from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.later_keys import LaterKeys
@@ -52,10 +55,7 @@ from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.relaying import Relay
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule
 from chaffinch.shuffling.state import Counts, Held, Overview, State
-from chaffinch.storage.damaged import put_aside
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import make_folder
+from chaffinch.tables.parallel import Stopped, cores
 from chaffinch.wire.sealed_batches import BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
@@ -233,7 +233,7 @@ class Shuffler:
             self.cluster_fault = fault.message
             return False
         except StorageFault as fault:
-            if fault.reason not in PASSING:
+            if fault.reason not in RETRYABLE:
                 raise
             # To look for them here would wait for the same reader; a full disk needs the room.
             self._orphans_are_due = fault.reason is Reason.BUSY
@@ -379,7 +379,7 @@ class Shuffler:
         self._opening = HopKeys(opening, gone)
         with self._state.changing() as change:
             change.forget_tags(gone)
-            reach("opening.forgotten")
+            kill_point("opening.forgotten")
         self._opener.open_held(self._opening)
         self._keys_are_due = False
 

@@ -20,13 +20,13 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from chaffinch.parallel import Errands
-from chaffinch.planning.parties import Party
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.plans.parties import Party
 from chaffinch.shuffling.opening import remove_file
 from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.state import Sealed, State
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
+from chaffinch.tables.parallel import Errands
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.problems import Kind
@@ -129,12 +129,12 @@ class Forwarder:
             offer.due = time.monotonic() + pause
             offer.under_way = None
             return
-        reach("forwarding.replied")
+        kill_point("forwarding.replied")
         with self._state.changing() as change:
             change.acknowledge(batch.id, receipt)
         self.attempts["acknowledged"] += 1
         del self._offers[batch.id]
-        reach("forwarding.acknowledged")
+        kill_point("forwarding.acknowledged")
         self._purge()
 
     def _note(self, batch_id: str, why: str) -> None:
@@ -148,7 +148,7 @@ class Forwarder:
             # The file first: a crash in between leaves a batch that is purged again, and not a file
             # that nobody knows of.
             remove_file(self._outbox.path(batch.id))
-            reach("forwarding.removed")
+            kill_point("forwarding.removed")
             with self._state.changing() as change:
                 change.mark_purged(batch.id)
 

@@ -53,11 +53,11 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 from zlib import crc32
 
+from chaffinch.disk.faults import storage_fault, write_fault
+from chaffinch.disk.files import sync_folder
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.locks import LOOK, has_name, holds_new, try_lock
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault, write_fault
-from chaffinch.storage.files import sync_folder
-from chaffinch.storage.locks import LOOK, has_name, holds_new, try_lock
 
 LARGEST_SEGMENT = 8 << 20
 """Bytes after which a segment is sealed."""
@@ -115,12 +115,12 @@ class SegmentWriter:
         assert number is not None  # noqa: S101 - for the type checker
         head = _BLOCK.pack(self._marker, len(content), crc32(content))
         self._write(number, head, content)
-        reach("inbox.written")
+        kill_point("inbox.written")
         try:
             os.fdatasync(number)
         except OSError as error:
             self._fail(error)
-        reach("inbox.synced")
+        kill_point("inbox.synced")
         self.length += len(head) + len(content)
         if self.length >= self._largest:
             self.seal()
@@ -129,14 +129,14 @@ class SegmentWriter:
         """Give the open segment its last name and return it; None if there is nothing in one."""
         if self._number is None:
             return None
-        reach("inbox.sealing")
+        kill_point("inbox.sealing")
         path = self._path.with_suffix(_SEALED) if self.length > _HEAD.size else None
         try:
             if path is None:
                 self._path.unlink()  # The disk was full when its first block came.
             else:
                 self._path.rename(path)
-            reach("inbox.sealed")
+            kill_point("inbox.sealed")
             sync_folder(self._folder)
         except OSError as error:
             self._fail(error)
@@ -165,7 +165,7 @@ class SegmentWriter:
         except OSError as error:
             self._fail(error)
         self._number, self._marker, self.length = number, marker, _HEAD.size
-        reach("inbox.created")
+        kill_point("inbox.created")
 
     def _write(self, number: int, *parts: bytes) -> None:
         """Write all of it behind the last good byte, or leave the file as it was."""

@@ -29,12 +29,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidFile
-from chaffinch.parallel import Errands
-from chaffinch.planning.parties import Party
+from chaffinch.plans.parties import Party
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.state import KeptList, State
-from chaffinch.storage.failpoints import reach
+from chaffinch.tables.parallel import Errands
 from chaffinch.wire.envelopes import X25519, SealingKey
 from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
@@ -223,8 +223,8 @@ class LaterKeys:
                 change.keep_key_list(plan_id, party.identity, content)
             if other is not None and other != route:
                 change.give_out(plan_id, other, time.time())
-            reach("later-keys.written")
-        reach("later-keys.kept")
+            kill_point("later-keys.written")
+        kill_point("later-keys.kept")
         for one in sources:
             if one.party in newer:
                 one.content, one.taken = newer[one.party]

@@ -25,9 +25,9 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.parallel import mapped
+from chaffinch.disk.faults import storage_fault
 from chaffinch.sampling import Words, permutation
-from chaffinch.storage.faults import storage_fault
+from chaffinch.tables.parallel import mapped
 
 BUCKETS = 256
 BLOCK = 1 << 20

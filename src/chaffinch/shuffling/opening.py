@@ -32,16 +32,16 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from chaffinch.disk.damaged import put_aside, put_aside_in
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import sync_folder
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import StoredKey
-from chaffinch.parallel import Pool
 from chaffinch.shuffling.inbox import Upload, read_segment, salvage
 from chaffinch.shuffling.outbox import items_of
 from chaffinch.shuffling.state import Change, Partition, State
-from chaffinch.storage.damaged import put_aside, put_aside_in
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import sync_folder
+from chaffinch.tables.parallel import Pool
 from chaffinch.wire.envelopes import TAG, Binding, OpeningKey, replay_tag
 from chaffinch.wire.sealed_reports import Layout
 
@@ -92,7 +92,7 @@ class Chunk(NamedTuple):
     envelopes: bytes
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """Where the items of an envelope go: copies of one envelope always go the same way."""
 
     key: int
@@ -145,7 +145,7 @@ class Contents(NamedTuple):
 class Opened(NamedTuple):
     """What was in the envelopes of a chunk, and how many of them held nothing of use."""
 
-    contents: dict[Way, Contents]
+    contents: dict[Route, Contents]
     undecryptable: int
     malformed: int
 
@@ -155,7 +155,7 @@ def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
     keys = {key.id: (_loaded(key), key.tag_secret) for key in given}
     layout, hop, binding, length, envelopes = chunk
     unit = layout.item_length(hop)
-    found: dict[Way, list[tuple[bytes, bytes]]] = {}
+    found: dict[Route, list[tuple[bytes, bytes]]] = {}
     undecryptable = malformed = 0
     for at in range(0, len(envelopes), length):
         envelope = envelopes[at : at + length]
@@ -172,7 +172,7 @@ def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
         (key, secret), (route, items) = known, unpacked
         # Only for what holds something: junk would fill the store with tags.
         tag = replay_tag(secret, envelope, key.kem)
-        found.setdefault(Way(key.id, route), []).append((tag, items))
+        found.setdefault(Route(key.id, route), []).append((tag, items))
     contents = {way: Contents.of(pairs, unit) for way, pairs in found.items()}
     return Opened(contents, undecryptable, malformed)
 
@@ -218,7 +218,7 @@ class SegmentOpener:
         again = (self._salvage(path, keys) for name, path in aside.items() if name not in taken)
         fresh = (self._read(path, keys, aside) for path in paths if path.stem not in done)
         for segment in self._opened(chain(again, fresh), keys):
-            reach("opening.opened")
+            kill_point("opening.opened")
             with self._state.changing() as change:
                 self._take(change, segment.groups)
                 if segment.is_damaged:
@@ -226,13 +226,13 @@ class SegmentOpener:
                     change.finish_damaged(segment.path.name)
                 else:
                     change.finish_segment(segment.path.stem)
-                reach("opening.taken")
-            reach("opening.committed")
+                kill_point("opening.taken")
+            kill_point("opening.committed")
             if segment.is_damaged:
                 continue
             done.add(segment.path.stem)
             remove_file(segment.path, sync=False)
-            reach("opening.removed")
+            kill_point("opening.removed")
         self._forget(done)
 
     def _read(self, path: Path, keys: HopKeys, used: Container[str]) -> _Segment:
@@ -246,7 +246,7 @@ class SegmentOpener:
             if fault.reason is not Reason.DAMAGED:
                 raise
         aside = put_aside(path, used)
-        reach("opening.aside")
+        kill_point("opening.aside")
         return self._salvage(aside, keys)
 
     def _salvage(self, path: Path, keys: HopKeys) -> _Segment:
@@ -381,7 +381,7 @@ class _Group:
     due: bytes = b""
     waiting: bytes = b""
     rejected: Counter[str] = field(default_factory=Counter)
-    found: dict[Way, list[Contents]] = field(default_factory=dict)
+    found: dict[Route, list[Contents]] = field(default_factory=dict)
 
     def sort(self, reports: bytes, keys: HopKeys) -> None:
         """Tell what can be opened now from what waits for a key, and from what never opens."""

@@ -16,12 +16,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import sync_folder
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.leftovers import new_part, remove_leftovers
 from chaffinch.sampling import Words, permutation
 from chaffinch.shuffling.on_disk import Buckets
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import sync_folder
-from chaffinch.storage.leftovers import new_part, remove_leftovers
 from chaffinch.wire.sealed_batches import BatchHead, write_batch
 
 MEMORY = 256 << 20
@@ -64,12 +64,12 @@ class Outbox:
                     ordered = self._ordered(head, blocks)
                     batch_id = write_batch(file, head, ordered, self._identity)
                     file.flush()
-                    reach("outbox.written")
+                    kill_point("outbox.written")
                     os.fsync(number)
                 # The name is the digest of the content, so a file that has it already is this very
                 # one.
                 part.rename(self.path(batch_id))
-                reach("outbox.named")
+                kill_point("outbox.named")
                 sync_folder(self.folder)
             except BaseException:
                 part.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ class Outbox:
         kind = np.dtype(f"V{head.item_length}")
         if head.items * (_BYTES_PER_ORDER + 2 * kind.itemsize) <= self._memory:
             items = np.concatenate([np.empty(0, kind), *blocks])
-            reach("outbox.ordering")
+            kill_point("outbox.ordering")
             yield items[permutation(self._words, len(items))].view(np.uint8).data
             return
         # Half of the memory holds items, and about as much again puts them into order.

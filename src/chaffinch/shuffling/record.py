@@ -32,10 +32,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from chaffinch.disk.databases import BATCH_RECORD
+from chaffinch.disk.files import AnyPath, state_folder
+from chaffinch.disk.records import RecordKind
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
-from chaffinch.storage.databases import BATCH_RECORD
-from chaffinch.storage.files import AnyPath, state_folder
-from chaffinch.storage.records import RecordKind
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
 _STATEMENTS = (

@@ -26,9 +26,10 @@ from typing import IO
 
 import numpy as np
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidFile
-from chaffinch.parallel import Pool
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.shuffling.opening import (
     HopKey,
     HopKeys,
@@ -39,8 +40,7 @@ from chaffinch.shuffling.opening import (
 )
 from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.state import Change, Partition, Sealed, State
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
+from chaffinch.tables.parallel import Pool
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 
@@ -88,7 +88,7 @@ class Relay:
                         self._relay(change, file, head, key, counted)
                     change.count(head.plan_id, counted)
                     change.finish_relay(batch_id)
-                reach("relaying.committed")
+                kill_point("relaying.committed")
         except OSError as error:
             raise storage_fault(path.name, error, verb="read") from None
         return True
@@ -114,7 +114,7 @@ class Relay:
                     kept.write(new.items)
                     counted["opened"] += new.envelopes
                     counted["duplicate"] += found.envelopes - new.envelopes
-            reach("relaying.claimed")
+            kill_point("relaying.claimed")
             way = Partition(head.plan_id, head.round, head.behind)
             waiting = self._state.partitions().get(way, 0)
             items = counted["opened"] + waiting
@@ -134,7 +134,7 @@ class Relay:
             said = (head.plan_id, head.round, self._hop, head.behind, reports)
             made = BatchHead(*said, items, length)
             batch_id = self._outbox.write(made, _blocks(kept, items, length))
-        reach("relaying.written")
+        kill_point("relaying.written")
         change.add_batch(Sealed(batch_id, head.plan_id, head.round, reports, items))
         counted["batched"] = items
 

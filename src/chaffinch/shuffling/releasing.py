@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.planning.plan import Plan
+from chaffinch.disk.kill_points import kill_point
+from chaffinch.errors import checks
+from chaffinch.plans.plan import Plan
 from chaffinch.sampling import Words, permutation
 from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.state import Partition, Sealed, State
-from chaffinch.storage.failpoints import reach
 from chaffinch.wire.messages import Origin
 from chaffinch.wire.sealed_batches import BatchHead
 
@@ -105,14 +105,14 @@ class Releaser:
             self._write(partition, plan, sizes[chosen == part], chosen == part)
             for part in range(parts)
         ]
-        reach("releasing.written")
+        kill_point("releasing.written")
         with self._state.changing() as change:
             for batch in batches:
                 change.add_batch(batch)
             change.take_from_pool(partition, len(sizes))
             change.count(partition.plan_id, {"batched": len(sizes)})
-            reach("releasing.taken")
-        reach("releasing.committed")
+            kill_point("releasing.taken")
+        kill_point("releasing.committed")
         return [batch.id for batch in batches]
 
     def _write(

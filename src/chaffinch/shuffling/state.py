@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from chaffinch.disk.databases import SHUFFLER_STATE
+from chaffinch.disk.stores import Store, StoreKind
 from chaffinch.errors import StorageFault
-from chaffinch.storage.databases import SHUFFLER_STATE
-from chaffinch.storage.stores import Store, StoreKind
 
 _FIRST = (
     """CREATE TABLE counters (
@@ -169,7 +169,7 @@ class Sealed(NamedTuple):
 class Counts:
     """What became of everything that was taken for one plan."""
 
-    LAWS: ClassVar = {
+    INVARIANTS: ClassVar = {
         "durable": ("opened", "duplicate", "rejected", "waiting", "damaged"),
         "rejected": ("undecryptable", "malformed", "destroyed_key", "not_given_out", "refused"),
         "opened": ("pooled", "batched", "expired"),
@@ -195,14 +195,14 @@ class Counts:
     @property
     def rejected(self) -> int:
         """Return how many were rejected, for whatever reason."""
-        return sum(getattr(self, reason) for reason in self.LAWS["rejected"])
+        return sum(getattr(self, reason) for reason in self.INVARIANTS["rejected"])
 
     @property
     def adds_up(self) -> bool:
         """Return whether everything that was taken is somewhere, once."""
         return all(
             getattr(self, whole) == sum(getattr(self, part) for part in parts)
-            for whole, parts in self.LAWS.items()
+            for whole, parts in self.INVARIANTS.items()
         )
 
 

@@ -16,18 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven
-from chaffinch.planning.fewer_honest import smallest_epsilon
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.charts.rounding import promise_text
+from chaffinch.charts.text_tables import html_table
+from chaffinch.errors import GuaranteeNotProven, checks
+from chaffinch.plans.fewer_honest import smallest_epsilon
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols.noise import Floats
-from chaffinch.rounding import promise_text
 from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
-from chaffinch.text_tables import html_table
 
 _SMALL_CROWD = 20
 _LARGEST_REAL_CROWD = 100

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.planning import expansion
 from chaffinch.planning.expansion import spread_answers
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
 from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
 from chaffinch.simulate.seeded import generator

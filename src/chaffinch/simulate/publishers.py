@@ -19,14 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from chaffinch import checks
-from chaffinch.analysis.audiences.logos import Logos
-from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.planning.audiences import estimator
-from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.estimator import Crowd
-from chaffinch.planning.audiences.plan import MOST_IDS, ReachPlan
+from chaffinch.errors import InvalidInput, PlanMismatch, checks
 from chaffinch.protocols.noise import Draws, Floats
+from chaffinch.reach.analyzer.logos import Logos
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.estimator import Crowd
+from chaffinch.reach.planning.plan import MOST_IDS, ReachPlan
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.batches import Counts
 

@@ -18,15 +18,14 @@ from typing import Any, overload
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
-from chaffinch.planning.plan import Plan
+from chaffinch.charts.text_tables import html_table
+from chaffinch.errors import InvalidInput, checks
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy.amplification import ShuffledTable
 from chaffinch.protocols.noise import Floats
 from chaffinch.simulate.audits import Audit, lower_bound
 from chaffinch.simulate.audits import audit as audit_plan
 from chaffinch.simulate.seeded import chosen, generator
-from chaffinch.text_tables import html_table
 
 _Messages = list[Hashable]
 _MOST_ANSWERS = 50

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
 from chaffinch.analysis.numbers import Scale, mean_ends
-from chaffinch.errors import InvalidInput
+from chaffinch.charts.text_tables import html_table
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.planning.expansion import counts_gaps
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import miss_chance, two_sided
 from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
-from chaffinch.text_tables import html_table
 from chaffinch.wire.batches import Counts
 
 _FALSE_ALARM = 1e-6

@@ -16,19 +16,19 @@ from typing import Self
 
 from chaffinch.analysis.opening import open_batch
 from chaffinch.analysis.received import Received
+from chaffinch.disk.files import make_folder
 from chaffinch.encoding.device import encode_with
 from chaffinch.encoding.sealing import seal_many
 from chaffinch.keys import KeyFolder
-from chaffinch.parallel import Processes, Progress
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.inbox import SegmentWriter, Upload, sealed_segments
 from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule
 from chaffinch.shuffling.state import State
-from chaffinch.storage.files import make_folder
+from chaffinch.tables.parallel import Processes, Progress
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import Origin, Tally
 from chaffinch.wire.sealed_reports import route_of

@@ -11,7 +11,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
+from chaffinch.errors import checks
 
 _BRANCHES = (
     "population",

@@ -32,7 +32,7 @@ from chaffinch.questions import (
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
 from chaffinch.tables.formats import PlainNumbers
-from chaffinch.tables.stand_ins import Counted, stand_in
+from chaffinch.tables.substitutions import Counted, stand_in
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.questions import GAPS, Question
 from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.formats import guess_format, reads_numbers
+from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.read import Table
-from chaffinch.tables.stand_ins import Counted, StandIns
+from chaffinch.tables.substitutions import Counted, Substitutions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +43,13 @@ class AnswerColumns:
     """Texts that stand for a missing answer, folded."""
     asked: str = ""
     """The name of the question."""
-    stand_ins: StandIns | None = None
+    substitutions: Substitutions | None = None
     """What counts the cells that count as something else than what they hold."""
 
     @property
     def note(self) -> Callable[[str, Counted], None] | None:
         """Return what is told of each column how many of its cells count as something else."""
-        return None if self.stand_ins is None else partial(self.stand_ins.add, self.asked)
+        return None if self.substitutions is None else partial(self.substitutions.add, self.asked)
 
     def answers(self, batch: pa.RecordBatch) -> Any:
         """Return the column, or the columns by the names of the parts."""

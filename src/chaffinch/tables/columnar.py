@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from chaffinch.containers import parquet
-from chaffinch.containers.arrow import MessageHead, OldFormat, read_head, unpacked_size
-from chaffinch.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
-from chaffinch.containers.thrift import MOST_VALUES
+from chaffinch.disk.containers import parquet
+from chaffinch.disk.containers.arrow import MessageHead, OldFormat, read_head, unpacked_size
+from chaffinch.disk.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
+from chaffinch.disk.containers.thrift import MOST_VALUES
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.tables.arrays import Opened
 from chaffinch.tables.limits import (

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from chaffinch.disk.file_lists import files_of, is_pattern
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.places import Place, is_address
 from chaffinch.errors import InvalidTable
-from chaffinch.parallel import mapped
-from chaffinch.storage.file_lists import files_of, is_pattern
-from chaffinch.storage.files import AnyPath
-from chaffinch.storage.places import Place, is_address
+from chaffinch.tables.parallel import mapped
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import Settings
 

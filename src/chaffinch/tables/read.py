@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, InvalidTable, Reason
+from chaffinch.disk.places import is_address
+from chaffinch.errors import InvalidInput, InvalidTable, Reason, checks
 from chaffinch.questions import Choice, Question
-from chaffinch.storage.places import is_address
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
@@ -30,7 +29,7 @@ from chaffinch.tables.formats import (
 )
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
-from chaffinch.tables.stand_ins import StandIns
+from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +79,7 @@ class Table:
     """How the numbers of a column are written, where that was guessed."""
     groups: tuple[int, ...] = ()
     """The rows of each row group, of a Parquet file."""
-    stand_ins: StandIns | None = None
+    substitutions: Substitutions | None = None
     """What counts the cells that count as something else, whenever its answers are read."""
 
     def cell_format(self, column: str, question: Question) -> CellFormat | None:

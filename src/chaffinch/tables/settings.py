@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.questions import GAPS, gap_words
 
 _SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_lists import is_pattern
+from chaffinch.disk.places import Place
 from chaffinch.errors import InvalidTable, Reason
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.file_lists import is_pattern
-from chaffinch.storage.places import Place
 from chaffinch.tables.limits import LONGEST_LINE
 
 _HEAD = 1 << 16

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from chaffinch.disk.faults import write_fault
+from chaffinch.disk.files import Draft, sync_folder
+from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidFile, Reason
-from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import write_fault
-from chaffinch.storage.files import Draft, sync_folder
 from chaffinch.wire.envelopes import NAME
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import (
@@ -220,21 +220,21 @@ class Arriving(ABC, Generic[_Known]):
         its name or not (``unfinished``), however long the disk takes to give it one. It is never
         removed again: somebody may have got a receipt for it.
         """
-        reach("arrival.written")
+        kill_point("arrival.written")
         first = True
         try:
             os.fsync(self._draft.number)
-            reach("arrival.synced")
+            kill_point("arrival.synced")
             check()
             try:
                 self._draft.put_in_place(overwrite=False)
             except FileExistsError:
                 first = False
-            reach("arrival.named")
+            kill_point("arrival.named")
             sync_folder(self._target.parent)
         except OSError as error:
             raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None
-        reach("arrival.stored")
+        kill_point("arrival.stored")
         return first
 
     def close(self) -> None:

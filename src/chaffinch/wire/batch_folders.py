@@ -21,10 +21,9 @@ from typing import Annotated, Any, BinaryIO, Literal
 import numpy as np
 from pydantic import Field
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, Reason
-from chaffinch.outputs.protected import Kind
-from chaffinch.storage.places import Place
+from chaffinch.disk.places import Place
+from chaffinch.disk.protected import Kind
+from chaffinch.errors import InvalidFile, Reason, checks
 from chaffinch.wire.batches import BatchFacts, Codes, facts_from_texts, facts_to_texts
 from chaffinch.wire.documents import Strict, document_bytes, identified, read_document
 from chaffinch.wire.message_pages import MessagePages

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.sampling import histogram
 
 _LARGEST_SPACE = 10_000_000

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from chaffinch.disk.files import AnyPath, atomic, read_small
+from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.outputs.protected import Kind
-from chaffinch.storage.files import AnyPath, atomic, read_small
 from chaffinch.wire.documents import Strict, digest, one_line, read_document
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS, MOST_ROWS
 

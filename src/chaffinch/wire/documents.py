@@ -18,9 +18,9 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from chaffinch.disk.files import atomic, read_small
+from chaffinch.disk.protected import Kind, document_kind, refuse_all_but
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.outputs.protected import Kind, document_kind, refuse_all_but
-from chaffinch.storage.files import atomic, read_small
 
 _OTHER_FORMS = {
     ".html",
@@ -48,7 +48,7 @@ _KINDS = {
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
     "chaffinch/columns": "these are shuffled columns, for chaffinch reach analyze",
 }
-SAYINGS = {
+MESSAGES = {
     "missing": "must be there",
     "extra_forbidden": "is not known here",
     "string_type": "must be words in quotes",
@@ -118,7 +118,7 @@ def read_document(
     return made, body
 
 
-def same_again(
+def require_round_trip(
     build: Callable[[], _Made],
     describe: Callable[[_Made], dict[str, Any]],
     body: dict[str, Any],
@@ -186,12 +186,12 @@ def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
 def _words(fault: Any) -> str:
     """Return what is wrong, without the place."""
     usual = str(fault["msg"]).removeprefix("Value error, ").replace("Input should ", "must ")
-    return saying_of(fault) or usual
+    return message_of(fault) or usual
 
 
-def saying_of(fault: Any) -> str:
+def message_of(fault: Any) -> str:
     """Return what is wrong in the words of people, or nothing where there are none for it."""
-    return SAYINGS.get(str(fault["type"]), "").format(**fault.get("ctx", {}))
+    return MESSAGES.get(str(fault["type"]), "").format(**fault.get("ctx", {}))
 
 
 def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:

@@ -30,8 +30,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 
 X25519 = 0x0020
 """The number of the usual KEM, DHKEM(X25519, HKDF-SHA256)."""

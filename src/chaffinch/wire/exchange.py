@@ -24,8 +24,8 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueErro
 from urllib3.exceptions import TimeoutError as NotInTime
 from urllib3.util import SKIP_HEADER
 
+from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidFile
-from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.problems import problem_parties, problem_word
 
 _CONNECT_SECONDS = 10.0

@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import AnyPath, atomic
+from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, atomic
 from chaffinch.wire.documents import Strict, canonical, faults_of
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29

@@ -29,8 +29,7 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput, Reason
+from chaffinch.errors import InvalidFile, InvalidInput, Reason, checks
 from chaffinch.wire.envelopes import HEAD, PUBLIC_LENGTHS, SealingKey, kem_of
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 

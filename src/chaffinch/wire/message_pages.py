@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from chaffinch.containers.parquet import (
+from chaffinch.disk.containers.parquet import (
     DATA_PAGE,
     DELTA_NUMBERS,
     PARQUET_MARK,
@@ -16,9 +16,9 @@ from chaffinch.containers.parquet import (
     read_footer,
     read_pages,
 )
-from chaffinch.containers.thrift import Thrift
+from chaffinch.disk.containers.thrift import Thrift
+from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidFile, Reason
-from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.message_writer import LARGEST_GROUP, message_schema
 
 _ROWS = 1 << 17

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from chaffinch.containers.arrow import MessageHead, parse_head
-from chaffinch.containers.parquet import PARQUET_MARK
+from chaffinch.disk.containers.arrow import MessageHead, parse_head
+from chaffinch.disk.containers.parquet import PARQUET_MARK
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_lists import fitting, is_pattern
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.places import Place, is_address
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.file_lists import fitting, is_pattern
-from chaffinch.storage.files import AnyPath
-from chaffinch.storage.places import Place, is_address
 from chaffinch.wire.batch_folders import part_pages, read_manifest
 from chaffinch.wire.batches import (
     BatchFacts,

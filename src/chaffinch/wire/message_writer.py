@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, Check, atomic
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.files import AnyPath, Check, atomic
+from chaffinch.errors import InvalidInput, StorageFault, checks
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,
     BatchFacts,

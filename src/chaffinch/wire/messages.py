@@ -21,8 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput
+from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, checks
 from chaffinch.sampling import positional_popcount
 from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, Counts, digest_of, new_name
 

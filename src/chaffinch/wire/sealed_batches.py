@@ -35,8 +35,7 @@ from typing import IO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput, Reason
+from chaffinch.errors import InvalidFile, InvalidInput, Reason, checks
 from chaffinch.wire.batches import LARGEST_REPORTS
 from chaffinch.wire.envelopes import NAME
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign

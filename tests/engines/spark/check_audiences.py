@@ -18,19 +18,19 @@ import pytest
 import chaffinch as cf
 from chaffinch import reach
 from chaffinch.cli import main
-from chaffinch.encoding.publisher import filters as local
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.filters import Loaded, Row
-from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines import engine
 from chaffinch.engines.spark import job, session
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, InvalidTable
-from chaffinch.planning.audiences.alignment import word_range
-from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.alignment import word_range
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher import filters as local
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filters import Loaded, Row
+from chaffinch.reach.publisher.ids import IdColumns
 from chaffinch.sampling import flip
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.tables.read import Table, open_table
@@ -265,7 +265,7 @@ def _files(tmp_path: Path) -> list[Path]:
 
 
 def test_logos_are_those_of_one_machine(files: list[Path]) -> None:
-    from chaffinch.analysis.audiences import logos
+    from chaffinch.reach.analyzer import logos
     from chaffinch.wire.filter_files import load_filter
 
     wanted = logos.count_logos([load_filter(one) for one in files], PLAN)

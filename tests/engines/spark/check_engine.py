@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from chaffinch.disk.places import Place
 from chaffinch.engines import engine
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import shuffling
@@ -23,7 +24,6 @@ from chaffinch.errors import (
     PlanMismatch,
 )
 from chaffinch.shuffling.record import Record
-from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import read_manifest
 from chaffinch.wire.message_reader import MessageReader
 from tests.engines import plans

@@ -16,8 +16,7 @@ import pytest
 from scipy import stats
 
 from chaffinch import reach
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.filters import Loaded
+from chaffinch.disk.places import Place
 from chaffinch.engines import engine
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import frames
@@ -26,7 +25,8 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ChaffinchError, ClusterFault, InvalidInput, InvalidTable, StorageFault
 from chaffinch.privacy import Target
-from chaffinch.storage.places import Place
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filters import Loaded
 from chaffinch.tables.read import open_table
 from tests.engines import plans
 from tests.engines.spark import cluster as cluster_module

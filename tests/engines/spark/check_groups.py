@@ -12,7 +12,7 @@ import pytest
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import InvalidTable
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.questions import Choice, PublicGroup
 from tests.engines import plans
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.job import Job
 from chaffinch.privacy import Target
+from chaffinch.reach.publisher.campaign_key import CampaignKey
 from tests.engines import plans
 from tests.engines.spark.kills import wait_for_executors
 from tests.engines.spark.work import CutOnce

@@ -15,9 +15,9 @@ from chaffinch.analysis.opening import open_batch
 from chaffinch.engines.spark.sealed import SparkPool
 from chaffinch.errors import ClusterFault, InvalidInput
 from chaffinch.keys import KeyFolder
-from chaffinch.parallel import Stopped
 from chaffinch.services.openers import Cluster as Chosen
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from chaffinch.tables.parallel import Stopped
 from tests.analysis.sealed import PEOPLE, LastHop, flips
 from tests.engines.spark.kills import killing, wait_for_executors
 from tests.engines.spark.work import Held, add, hang

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.filters import Loaded
+from chaffinch.disk.places import Place
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import session
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import InvalidCells, InvalidFile, StorageFault
 from chaffinch.privacy import Target
-from chaffinch.storage.places import Place
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filters import Loaded
 from chaffinch.tables.pieces import TableFiles
 from tests.engines import plans
 from tests.reach.publishing import KEY, made_up, small_plan

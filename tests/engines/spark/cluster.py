@@ -18,8 +18,8 @@ from pathlib import Path
 import pyspark
 
 from chaffinch.engines.spark.java import java_home
+from tests.disk.object_store import SETTINGS
 from tests.engines.spark.work import WORKERS
-from tests.storage.object_store import SETTINGS
 
 HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[3]

@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def store() -> Iterator[str]:
     """Return the form of addresses in an object store."""
-    from tests.storage import object_store
+    from tests.disk import object_store
 
     with object_store.started("cluster") as form:
         yield form

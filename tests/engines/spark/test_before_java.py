@@ -9,7 +9,6 @@ import pytest
 import chaffinch as cf
 from chaffinch import reach
 from chaffinch.cli.encode import _unit
-from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import (
@@ -21,6 +20,7 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
+from chaffinch.reach.publisher.ids import IdColumns
 from chaffinch.tables.pieces import TableFiles
 from chaffinch.tables.read import open_table
 from tests.engines import plans

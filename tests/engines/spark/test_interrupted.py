@@ -17,7 +17,7 @@ from pyspark import SparkContext
 
 from chaffinch.engines.spark import session
 from chaffinch.engines.spark.sealed import SparkPool
-from chaffinch.parallel import Stopped
+from chaffinch.tables.parallel import Stopped
 from tests.engines import plans
 
 PATIENCE = 60.0

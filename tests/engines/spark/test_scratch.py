@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark.frames import _scratch_folder
 from chaffinch.errors import StorageFault
-from chaffinch.storage.places import Place
 
 NO_JOB: Any = None
 """Where a folder is named nothing is asked of it."""
 KILLED = """
 import os, sys
 from chaffinch.engines.spark.frames import _scratch_folder
-from chaffinch.storage.places import Place
+from chaffinch.disk.places import Place
 
 with _scratch_folder(None, Place.of(sys.argv[1])) as place:
     open(place.text + "/rows", "w").close()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark import targets
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
     Manifest,

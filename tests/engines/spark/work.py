@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidFile, Reason
 from chaffinch.sampling.words import SecureWords
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.places import Place
 
 WORKERS = 2
 PAUSE_SECONDS = 0.02

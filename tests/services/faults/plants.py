@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from chaffinch.disk.files import atomic
 from chaffinch.ledger import Entry, Ledger
+from chaffinch.reach.shuffler.filter_relay import FilterRelay
 from chaffinch.services.group_commit import GroupCommit
-from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import Change
-from chaffinch.storage.files import atomic
 
 _MOMENT = 0.05
 """Seconds by which what is told is ahead of what is done."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from chaffinch.encoding.publisher import sending
-from chaffinch.encoding.publisher.sending import send_filter
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher import sending
+from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.release.documents import read_reach_release
 from chaffinch.wire.column_files import columns_from
 from tests.services.campaign import NAMES, Campaign

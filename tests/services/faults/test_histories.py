@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from chaffinch.disk import kill_points
 from chaffinch.keys import folder as key_folder
-from chaffinch.storage import failpoints
 from tests.services.faults.world import Upload, World, sealed_uploads
 from tests.services.oracle import Collection
 
@@ -24,7 +24,7 @@ CROWD = 4
 NUMBERS = 200
 TEN_YEARS = 10 * 365.25 * 86400
 _ROOMS = ("opening.", "relaying.", "outbox.", "releasing.", "forwarding.", "analyzer.", "ledger.")
-PLACES = [place for place in failpoints.PLACES if place.startswith(_ROOMS)]
+PLACES = [place for place in kill_points.PLACES if place.startswith(_ROOMS)]
 """Where the one thread can crash that works for all parties here."""
 
 
@@ -107,13 +107,13 @@ class Histories(RuleBasedStateMachine):
     @rule(place=some.sampled_from(PLACES))
     def crash(self, place: str) -> None:
         self._world.seal()
-        self._patch.setattr(failpoints, "_wanted", _Crashing(place))
+        self._patch.setattr(kill_points, "_wanted", _Crashing(place))
         try:
             self._world.work()
         except Crash:
             pass
         finally:
-            self._patch.setattr(failpoints, "_wanted", None)
+            self._patch.setattr(kill_points, "_wanted", None)
         self._restart()
 
     @rule(years=some.sampled_from([-1.0, 1.0]))

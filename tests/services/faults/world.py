@@ -25,10 +25,9 @@ from chaffinch.analysis.analyzer import STATE, Analyzer
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Errands
-from chaffinch.planning.audiences.plan import AnyPlan
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.services import front as fronts
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
@@ -39,6 +38,7 @@ from chaffinch.services.http import Application, Response
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.later_keys import LaterKeys
+from chaffinch.tables.parallel import Errands
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from tests.services.faults.calls import note

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series
 from chaffinch.charts.gallery.section import Section, write_sections
 from chaffinch.charts.heat import Cell, HeatFigure, short_number
+from chaffinch.errors import checks
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
 from chaffinch.privacy.numerics.precision import Floats

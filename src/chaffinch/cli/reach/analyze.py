@@ -21,14 +21,14 @@ from chaffinch.cli.releasing import (
     release_files,
     write_release,
 )
-from chaffinch.outputs.handing_out import Bill
-from chaffinch.storage.file_lists import is_pattern
-from chaffinch.storage.places import is_address
+from chaffinch.disk.file_lists import is_pattern
+from chaffinch.disk.paid_files import Bill
+from chaffinch.disk.places import is_address
 
 if TYPE_CHECKING:
-    from chaffinch.planning.audiences.audience import Audience, Group
-    from chaffinch.planning.audiences.plan import ReachPlan
-    from chaffinch.release.audiences import ReachRelease
+    from chaffinch.reach.planning.audience import Audience, Group
+    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.release import ReachRelease
 
 _LIST = Parameter(negative=())
 
@@ -121,7 +121,7 @@ def _named_file(name: str) -> str:
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
     """Return what a ledger pays for a release."""
-    from chaffinch.analysis.audiences.analyze import charge_release
+    from chaffinch.reach.analyzer.analyze import charge_release
 
     pay = partial(charge_release, account.ledger, plan, release)
     return account.bill(plan.id, release.key, release.batch, pay)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.rounding import promise_text
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.audiences.comparison import ComparedFigure
-    from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.privacy import FlippedAudiences
+    from chaffinch.reach.planning.comparison import ComparedFigure
+    from chaffinch.reach.planning.plan import ReachPlan
 
 
 @Parameter(name="*")
@@ -41,7 +41,7 @@ class _Filters:
             raise InvalidInput(
                 "filters",
                 "given by --plan, or by --filters, --bits and --flip",
-                Plainly("neither"),
+                Unquoted("neither"),
             )
         return cf.privacy.FlippedAudiences(
             filters=self.filters, bits=self.bits, hashes=self.hashes, flip_probability=self.flip
@@ -78,13 +78,13 @@ def compare(
         How many bits of one filter are set before flipping, for buffling's figure of one filter.
     """
     if plan is not None and filters != _Filters():
-        raise InvalidInput("filters", "given by --plan or by numbers", Plainly("both"))
+        raise InvalidInput("filters", "given by --plan or by numbers", Unquoted("both"))
     found = None if plan is None else paths.open_reach_plan(plan)
     mechanism = filters.mechanism() if found is None else found.mechanism
     level = found.delta if delta is None and found is not None else delta
     if level is None:
-        raise InvalidInput("delta", "given", Plainly("none"), hint="add --delta")
-    from chaffinch.planning.audiences.comparison import compare as compared
+        raise InvalidInput("delta", "given", Unquoted("none"), hint="add --delta")
+    from chaffinch.reach.planning.comparison import compare as compared
 
     with output.thinking("comparing") as tell:
         tell("one id")

@@ -13,7 +13,7 @@ from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
-    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.reach.planning.plan import ReachPlan
     from chaffinch.simulate import Publishers
 
 _UNIVERSE = 100_000
@@ -37,7 +37,7 @@ def demo(
     out
         The folder for the tables of ids, the plan, the key, the filters and the release.
     """
-    from chaffinch.planning.audiences.audience import usual_groups
+    from chaffinch.reach.planning.audience import usual_groups
 
     names = list(SIZES)
     audience = cf.Audience(names, frequencies=_FREQUENCIES)
@@ -93,8 +93,8 @@ def _is_demo(out: Path, plan: ReachPlan) -> bool:
 
     A demo that was killed may have left a key without its record.
     """
-    from chaffinch.encoding.publisher.campaign_key import load_key
-    from chaffinch.planning.audiences.plan import load_plan
+    from chaffinch.reach.planning.plan import load_plan
+    from chaffinch.reach.publisher.campaign_key import load_key
 
     try:
         if load_plan(out / "campaign.plan.json").id != plan.id:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import bytes_for_people
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.errors import InvalidInput, InvalidTable, Plainly
-from chaffinch.outputs.protected import Kind
-from chaffinch.rounding import bytes_for_people
+from chaffinch.disk.protected import Kind
+from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.encoding.publisher.filters import Loaded
-    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.publisher.filters import Loaded
     from chaffinch.tables.pieces import Piece
     from chaffinch.tables.read import Table
     from chaffinch.wire.filter_files import Filter
@@ -94,13 +94,13 @@ def encode(  # noqa: PLR0913 - the options of a verb
         expects. Without it such a list is refused before anything is recorded or charged: most
         often it is the wrong table, or the wrong column.
     """
-    from chaffinch.encoding.publisher.charging import (
+    from chaffinch.reach.publisher.charging import (
         finish_publishing,
         occasion_of,
         publish,
         refuse_second,
     )
-    from chaffinch.encoding.publisher.ids import IdColumns
+    from chaffinch.reach.publisher.ids import IdColumns
 
     target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
     found = paths.open_reach_plan(plan)
@@ -143,7 +143,7 @@ def _source(name: str, columns: _Columns, work: EngineOptions) -> Table | list[P
     if not work.on_cluster:
         return open_table(name, format=columns.format)
     if name == "-":
-        raise InvalidInput("ids", "in files with --engine spark", Plainly("a pipe"))
+        raise InvalidInput("ids", "in files with --engine spark", Unquoted("a pipe"))
     return pieces_of([name], format=columns.format)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli.output import Output, count_of
-from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.privacy.guarantee import Method

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput, Plainly
-from chaffinch.outputs.protected import Kind
-from chaffinch.rounding import bytes_for_people, error_text, promise_text
+from chaffinch.disk.protected import Kind
+from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.audiences.plan import Option, ReachPlan
+    from chaffinch.reach.planning.plan import Option, ReachPlan
 
 _FLAG = Parameter(negative=(), show_default=False)
 _OUT = Parameter(name=["--out", "-o"])
@@ -92,7 +92,7 @@ def plan(
         one hop, and with a table [publishers] of NAME = "identity".
     """
     if (asked == _Asked()) == (check is None):
-        got = Plainly("neither" if check is None else "both")
+        got = Unquoted("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, [check or "-"], replaceable=Kind.PLAN)
@@ -102,7 +102,7 @@ def plan(
     else:
         found = _planned(asked, output, anyway=anyway)
     if parties is not None:
-        from chaffinch.planning.parties import read_reach_parties
+        from chaffinch.plans.parties import read_reach_parties
 
         found = found.run_by(read_reach_parties(parties))
     if out is not None:
@@ -115,7 +115,7 @@ def plan(
 
 def _warn(found: ReachPlan, output: Output) -> None:
     """Say of a weak promise that publishers have to agree to it."""
-    from chaffinch.encoding.publisher.filters import WITHIN
+    from chaffinch.reach.publisher.filters import WITHIN
 
     promises = [one for one in (found.guarantee, found.shuffler_guarantee) if one is not None]
     if any(one.epsilon > WITHIN.epsilon or one.delta > WITHIN.delta for one in promises):
@@ -126,11 +126,11 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 
 def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
-    from chaffinch.planning.audiences.planner import MAX_BITS
+    from chaffinch.reach.planning.planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None or asked.delta is None:
-        raise InvalidInput("promise", "given by --epsilon and --delta", Plainly("not both"))
+        raise InvalidInput("promise", "given by --epsilon and --delta", Unquoted("not both"))
     trunk = "" if asked.trunk == "none" else asked.trunk
     rule = cf.reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:
@@ -173,7 +173,7 @@ def _sizes(words: tuple[str, ...]) -> dict[str, int]:
             raise InvalidInput("publisher", "named once", word)
         found[name] = number
     if not found:
-        raise InvalidInput("publishers", "given", Plainly("none"), hint="add --publisher")
+        raise InvalidInput("publishers", "given", Unquoted("none"), hint="add --publisher")
     return found
 
 
@@ -234,8 +234,8 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
     from fractions import Fraction
 
-    from chaffinch.planning.audiences.plan import filter_bytes
-    from chaffinch.planning.audiences.shuffler import colluding_epsilon
+    from chaffinch.reach.planning.plan import filter_bytes
+    from chaffinch.reach.planning.shuffler import colluding_epsilon
 
     chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
     flip = found.flip_probability if chosen else Fraction(option.own)
@@ -254,7 +254,7 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
-    from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
+    from chaffinch.reach.planning.planner import CLOSE, ENOUGH
 
     helped = "the analyzer" if found.shuffler is None else "the shuffler"
     narrow = output.width < _NARROW

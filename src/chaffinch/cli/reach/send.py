@@ -36,8 +36,8 @@ def send(
     trusted
         A file of TLS roots, in place of the system's.
     """
-    from chaffinch.encoding.publisher.sending import send_filter
     from chaffinch.keys import KeyFolder
+    from chaffinch.reach.publisher.sending import send_filter
 
     found = paths.open_reach_plan(plan)
     source = paths.require_file(paths.require_name(filter))

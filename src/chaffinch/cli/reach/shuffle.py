@@ -10,9 +10,9 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
+from chaffinch.disk.leftovers import remove_leftovers
+from chaffinch.disk.protected import Kind, refuse_all_but
 from chaffinch.errors import InvalidInput
-from chaffinch.outputs.protected import Kind, refuse_all_but
-from chaffinch.storage.leftovers import remove_leftovers
 
 if TYPE_CHECKING:
     from chaffinch.wire.column_files import ShuffledColumns

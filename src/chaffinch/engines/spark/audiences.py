@@ -21,19 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.analysis.audiences.logos import Logos, logos_of, not_shuffled
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.column_ranges import ColumnRanges
-from chaffinch.encoding.publisher.filters import (
-    Loaded,
-    Row,
-    check_terms,
-    count_loaded,
-    new_filter,
-    ones_in,
-    refuse_table,
-)
-from chaffinch.encoding.publisher.ids import Digests, IdColumns, IdReader, Spelled
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark.frames import (
     AnyPiece,
     FrameRows,
@@ -46,13 +35,24 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import take_part
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidTable
-from chaffinch.parallel import Progress
-from chaffinch.planning.audiences.alignment import aligned_filters, word_range
-from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.privacy import Target
+from chaffinch.reach.analyzer.logos import Logos, logos_of, not_shuffled
+from chaffinch.reach.planning.alignment import aligned_filters, word_range
+from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.column_ranges import ColumnRanges
+from chaffinch.reach.publisher.filters import (
+    Loaded,
+    Row,
+    check_terms,
+    count_loaded,
+    new_filter,
+    ones_in,
+    refuse_table,
+)
+from chaffinch.reach.publisher.ids import Digests, IdColumns, IdReader, Spelled
 from chaffinch.sampling import flip, logo_counts
-from chaffinch.storage.files import AnyPath
-from chaffinch.storage.places import Place
+from chaffinch.tables.parallel import Progress
 from chaffinch.wire.filter_files import Filter, FilterFacts, filter_from, load_facts, load_filter
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def make_filter(  # noqa: PLR0913
     """Return the filter of one publisher's ids, not recorded yet: whoever gets it has to do so.
 
     ``reader`` is what ``check_ids`` gave. The filter has the law of the one that
-    ``encoding.publisher.filters.make_filter`` makes of the same rows in one table, and what that
+    ``reach.publisher.filters.make_filter`` makes of the same rows in one table, and what that
     refuses is refused. ``progress`` counts pieces. The rows of a frame are kept in the folder
     ``scratch``, sealed.
     """
@@ -234,7 +234,7 @@ def count_logos(
 ) -> Logos:
     """Return the logos of filter files that were checked; ``progress`` counts files.
 
-    These are the counts of ``analysis.audiences.logos.count_logos``, and the same is refused.
+    These are the counts of ``reach.analyzer.logos.count_logos``, and the same is refused.
     """
     take_part(context, "analyzer")
     places = [Place.of(path) for path in filters]

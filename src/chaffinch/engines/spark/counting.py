@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput
-from chaffinch.parallel import Progress, mapped
-from chaffinch.planning.plan import Plan
+from chaffinch.plans.plan import Plan
+from chaffinch.tables.parallel import Progress, mapped
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
 from chaffinch.wire.message_pages import damaged_messages
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece, cut_batch

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
+from chaffinch.disk.places import Place
 from chaffinch.encoding.bulk import (
     answer_places,
     batch_of_group,
@@ -32,13 +32,12 @@ from chaffinch.engines.spark.frames import (
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring
-from chaffinch.errors import InvalidInput, InvalidTable
-from chaffinch.parallel import Progress
+from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.planning.expansion import spread_answers
-from chaffinch.planning.plan import Plan
-from chaffinch.storage.places import Place
+from chaffinch.plans.plan import Plan
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import Faults, all_faults
+from chaffinch.tables.parallel import Progress
 from chaffinch.tables.pieces import TableFiles
 from chaffinch.wire.batch_folders import (
     MOST_PARTS,

@@ -8,11 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chaffinch.analysis.audiences.logos import Logos
 from chaffinch.analysis.tally import check_tally
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.filters import WITHIN, Loaded
-from chaffinch.encoding.publisher.ids import IdColumns
+from chaffinch.disk.files import AnyPath
+from chaffinch.disk.places import Place
 from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.audiences import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
@@ -22,13 +20,15 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
 from chaffinch.engines.spark.targets import standing_batch
-from chaffinch.parallel import Progress
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.privacy import Target
+from chaffinch.reach.analyzer.logos import Logos
+from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filters import WITHIN, Loaded
+from chaffinch.reach.publisher.ids import IdColumns
 from chaffinch.shuffling.record import Record, usual_record
-from chaffinch.storage.files import AnyPath
-from chaffinch.storage.places import Place
+from chaffinch.tables.parallel import Progress
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.wire.batches import BatchFacts
 from chaffinch.wire.filter_files import Filter

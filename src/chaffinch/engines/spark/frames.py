@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.leftovers import staging_folder
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark.job import Job, cluster_faults
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault, InvalidInput, StorageFault
-from chaffinch.parallel import Progress
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.leftovers import staging_folder
-from chaffinch.storage.places import Place
+from chaffinch.tables.parallel import Progress
 from chaffinch.tables.pieces import Piece
 from chaffinch.tables.read import Table, open_table
 

@@ -37,8 +37,8 @@ from chaffinch.engines.spark.tasks import (
     Work,
 )
 from chaffinch.errors import ClusterFault
-from chaffinch.parallel import Progress
 from chaffinch.sampling.words import SECRET_BYTES
+from chaffinch.tables.parallel import Progress
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, Broadcast, SparkContext

@@ -27,7 +27,7 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault
-from chaffinch.parallel import Stopped, mapped
+from chaffinch.tables.parallel import Stopped, mapped
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch import checks
+from chaffinch.disk.leftovers import staging_folder
 from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.java import OLDEST_JAVA, java_home
 from chaffinch.engines.spark.masters import check_master, on_one_machine
@@ -26,8 +26,7 @@ from chaffinch.engines.spark.settings import (
     check_settings,
     usual_settings,
 )
-from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra
-from chaffinch.storage.leftovers import staging_folder
+from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra, checks
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark.counting import count_crowd
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring
-from chaffinch.parallel import Progress
 from chaffinch.sampling import below, shuffled
 from chaffinch.shuffling.record import Record
-from chaffinch.storage.places import Place
+from chaffinch.tables.parallel import Progress
 from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, part_name, write_part
 from chaffinch.wire.batches import BatchFacts, digest_of
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece

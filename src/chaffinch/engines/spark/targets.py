@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from chaffinch.disk.leftovers import alone_in, remove_leftovers
+from chaffinch.disk.places import Place
 from chaffinch.engines.spark.counting import Counted, sum_counts
 from chaffinch.engines.spark.frames import left_rows
 from chaffinch.engines.spark.job import Job
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.storage.leftovers import alone_in, remove_leftovers
-from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
     BatchPart,

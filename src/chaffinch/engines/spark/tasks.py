@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from chaffinch.disk.faults import may_pass
 from chaffinch.errors import ChaffinchError, ClusterFault, StorageFault
 from chaffinch.sampling import KeyedWords
-from chaffinch.storage.faults import may_pass
 
 if TYPE_CHECKING:
     import pyarrow as pa

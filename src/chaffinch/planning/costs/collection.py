@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.planning.costs.cost import Cost, PartCost, PartyCost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, EXCHANGES, SECONDS, Room, Unit
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 
 if TYPE_CHECKING:
-    from chaffinch.planning.plan import Part, Plan
+    from chaffinch.plans.plan import Part, Plan
 
 MOST_USERS = 10**12
 LARGEST_BATCH = 1_000_000

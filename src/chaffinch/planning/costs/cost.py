@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from chaffinch import checks
+from chaffinch.charts.text_tables import html_table, text_table
+from chaffinch.errors import checks
 from chaffinch.planning.costs.units import EXCHANGES
-from chaffinch.text_tables import html_table, text_table
 
 Table = tuple[list[str], list[list[str]]]
 """The heads of a table, and its rows."""

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.filters import FlippedFilters, flip_probability_for

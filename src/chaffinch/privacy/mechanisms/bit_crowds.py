@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.crowds import Box, Ends
 from chaffinch.privacy.numerics.deep_mu import log_gap
@@ -39,8 +39,8 @@ from chaffinch.privacy.numerics.precision import (
     up,
 )
 from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
+from chaffinch.privacy.progress import count_step
 from chaffinch.privacy.tradeoff import TradeOff, check_levels
-from chaffinch.progress import count_step
 
 _Ask = Callable[[Knots, float], Ends]
 """A question to a pair (and a spread): the answer is both ends of one or several numbers."""

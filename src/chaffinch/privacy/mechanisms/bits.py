@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.bit_crowds import (
@@ -42,8 +41,8 @@ from chaffinch.privacy.numerics.precision import (
     exp_minus_one,
 )
 from chaffinch.privacy.numerics.roots import find_crossing
+from chaffinch.privacy.progress import count_step
 from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull
-from chaffinch.progress import count_step
 
 _SMALLEST_DELTA = 1e-300
 _LEAST_EPSILON = 1e-9

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.laws import Law, binomial
@@ -36,7 +35,7 @@ from chaffinch.privacy.numerics.precision import (
     wide_exponential,
 )
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _MOST_TERMS = 20_000_000
 _CHUNK = 1_000_000

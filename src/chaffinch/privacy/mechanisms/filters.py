@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from chaffinch import checks
-from chaffinch.errors import NoParameterFound
+from chaffinch.errors import NoParameterFound, checks
 from chaffinch.privacy.mechanisms.records import WordMechanism, check_word_flip, least_word_flip
 from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, check_logo_counts
 from chaffinch.privacy.numerics.precision import GRAIN

@@ -23,7 +23,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.decoys import DecoyedValues

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.precision import Floats
 
 MOST_DENSE = 10

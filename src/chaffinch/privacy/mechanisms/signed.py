@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
@@ -43,7 +42,7 @@ from chaffinch.privacy.numerics.precision import (
     wide,
 )
 from chaffinch.privacy.numerics.roots import find_crossing
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _LARGEST_RATIO = np.finfo(Wide).max ** Wide(0.25)
 """Lower ends of ratios are capped here, so that products of a few of them stay finite."""

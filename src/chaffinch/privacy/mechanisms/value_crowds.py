@@ -29,7 +29,7 @@ from chaffinch.privacy.numerics.laws import Law, binomial, convolve, target_bits
 from chaffinch.privacy.numerics.loss import Knots, knots_of_sum
 from chaffinch.privacy.numerics.precision import Floats, Wide, up
 from chaffinch.privacy.numerics.roots import find_crossing
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _UNSEEN = 1e-4
 """The share of delta that a window may leave out: it does not show beside the other widths."""

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon

@@ -26,7 +26,7 @@ import numpy as np
 
 from chaffinch.privacy.numerics.loss_grids import GridLoss, TooFineGrid
 from chaffinch.privacy.numerics.precision import Floats
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _LARGER = 1 + 4e-12
 """Covers what masses on a grid may be off, and the rounding of weights and products in a round."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chaffinch.privacy.numerics.precision import Floats
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 Ends = tuple[Floats, Floats]
 """Lower and upper ends of one or several numbers, as arrays of the same length."""

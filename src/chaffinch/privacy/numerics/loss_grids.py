@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import bisect_real
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _ROUNDOFF = 2.0**-53
 _FAR = 1e-30

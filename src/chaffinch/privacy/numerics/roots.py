@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable
 
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 Curve = Callable[[float], float]
 

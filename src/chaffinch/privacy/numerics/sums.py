@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.contours import MOST_FREQUENCIES, UNIT, Line
 from chaffinch.privacy.numerics.precision import ROUNDOFF, Wide, WideArray, down, up, wide
-from chaffinch.progress import count_step
+from chaffinch.privacy.progress import count_step
 
 _Number = float | Fraction
 

@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.published.formula import Formula, open_delta, positive_epsilon
 

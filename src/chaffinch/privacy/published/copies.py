@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.published.formula import Formula, flip, positive_epsilon
 
 

@@ -11,8 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.published.formula import Formula, flip
 

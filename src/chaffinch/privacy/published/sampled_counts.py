@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.published.formula import Formula, open_delta, positive_epsilon
 
 

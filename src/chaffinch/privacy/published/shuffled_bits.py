@@ -17,8 +17,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 from chaffinch.privacy.published.formula import Formula, open_delta

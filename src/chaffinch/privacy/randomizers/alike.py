@@ -15,7 +15,7 @@ import itertools
 import math
 from fractions import Fraction
 
-from chaffinch import checks
+from chaffinch.errors import checks
 from chaffinch.privacy.numerics.precision import exp_ends, log_of
 from chaffinch.privacy.randomizers.chances import check_local_epsilon, grain_above, grain_below
 from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer, merge_outputs

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.precision import GRAIN
 
 _LARGEST = 30.0

@@ -6,8 +6,7 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.amplification import ShuffledTable
 from chaffinch.privacy.numerics.precision import exp_ends
 from chaffinch.privacy.randomizers.chances import check_local_epsilon, grain_above

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.privacy.shuffled_randomizers import CoveredLaw, ShuffledRandomizer, merge_outputs
 

@@ -1,0 +1,1 @@
+"""The plan document, its layout and its verification: all that a device or a hop needs."""

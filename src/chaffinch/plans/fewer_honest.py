@@ -1,0 +1,56 @@
+"""What is left of a promise when fewer users are honest: an epsilon for each share of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from chaffinch.charts.rounding import rounded_up
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.roots import find_largest
+from chaffinch.protocols.tuning import gaussian_mu, gaussian_slope
+
+_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
+
+
+def epsilons_of_shares(
+    among: Callable[[int], Mechanism], crowd: int, epsilon: float, delta: float
+) -> tuple[tuple[Fraction, float], ...]:
+    """Return the epsilon that still holds with each honest share, rising as the share falls.
+
+    ``among`` is what one person is exposed to among so many honest users. Each epsilon is proven
+    by itself, to a width, so that one search can end below another: below that of a larger
+    share, or of the whole crowd. The larger of the two holds for both. A crowd of 1 trusts
+    nobody, and has no shares.
+    """
+    found: list[tuple[Fraction, float]] = []
+    least = epsilon
+    for share in _SHARES if crowd > 1 else ():
+        total = among(max(1, math.floor(crowd * share)))
+        if total.takes_minutes:
+            found.append((share, math.inf))
+            continue
+        guess = epsilon / math.sqrt(float(share))
+        own = smallest_epsilon(total, delta, guess)
+        least = max(least, own)
+        found.append((share, least))
+    return tuple(found)
+
+
+def smallest_epsilon(mechanism: Mechanism, delta: float, guess: float) -> float:
+    """Return an epsilon of four digits that holds with ``delta``; infinite if none is found."""
+    if guess >= mechanism.local_epsilon:
+        return rounded_up(mechanism.local_epsilon)
+
+    def excess(inverse: float) -> float:
+        reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
+        return math.log(reached / delta) if reached > 0 else -800.0
+
+    slope = gaussian_slope(guess, gaussian_mu(guess, delta))
+    inverse = find_largest(
+        excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope
+    )
+    if inverse is None:
+        return rounded_up(mechanism.local_epsilon)
+    return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))

@@ -1,0 +1,685 @@
+"""The plan: one immutable document, known to all parties, that says what is sent and why."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch import privacy
+from chaffinch.charts.text_tables import html_table
+from chaffinch.disk.files import read_small
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.planning.choosing import (
+    asked_for,
+    refuse_broken_wishes,
+    refuse_useless,
+    row_named,
+)
+from chaffinch.planning.costs.collection import cost_of
+from chaffinch.planning.expansion import counts_gaps, expanded
+from chaffinch.planning.explanation import explain, useless_error, useless_promise
+from chaffinch.plans.certificate import Certificate, certify
+from chaffinch.plans.documents import (
+    PlanModel,
+    group_document,
+    guarantee_document,
+    honest_document,
+    question_document,
+)
+from chaffinch.plans.fewer_honest import epsilons_of_shares
+from chaffinch.plans.honest_share import HonestShare
+from chaffinch.plans.parties import Parties
+from chaffinch.privacy.covers import proven_delta
+from chaffinch.privacy.groups import MOST_RECORDS
+from chaffinch.protocols import Protocol
+from chaffinch.protocols.flipped_records import cut_chance
+from chaffinch.questions import QUESTIONS, REFUSE, Bit, PublicGroup, Question, asked_apart, label
+from chaffinch.wire.documents import (
+    digest,
+    exact_text,
+    identified,
+    read_document,
+    real_text,
+    require_round_trip,
+    save_document,
+)
+from chaffinch.wire.sealed_reports import Layout
+
+if TYPE_CHECKING:
+    from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.costs.cost import Cost, Prices
+
+_PLAN_FORMAT = "chaffinch/plan@1"
+
+LARGEST_FILE = 256 << 20
+_RULE = f"a plan in the format {_PLAN_FORMAT}"
+MOST_QUESTIONS = 100
+_MOST_CODES = 10_000_000
+_MOST_SLOTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question of a plan with the protocol that protects it."""
+
+    name: str
+    question: Question
+    protocol: Protocol
+    answers_to: str | None = None
+    """The number of which this bit says whether it was answered; nobody is asked it."""
+
+    def __post_init__(self) -> None:
+        label("name of a question", self.name)
+        if not isinstance(self.question, QUESTIONS):
+            raise InvalidInput("question", "a Bit, Choice, Number, Flags or Cross", self.question)
+        self.protocol.check(self.question)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return a name for everything that is counted of this question."""
+        return self.protocol.labels(self.question)
+
+    @cached_property
+    def codes(self) -> int:
+        """Return how many different messages this question has."""
+        return self.protocol.codes(self.question)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots of a report belong to this question."""
+        return self.protocol.report_slots(self.question)
+
+    def influence(self, slots: int) -> float:
+        """Return the most that a report of ``slots`` moves a count, in people (sums: ranges)."""
+        return self.protocol.influence(self.question, slots)
+
+    @property
+    def sealed_messages(self) -> int:
+        """Return for how many messages of this question a report costs public-key work."""
+        return self.protocol.sealed_messages(self.question)
+
+    @property
+    def expected_messages(self) -> float:
+        """Return how many messages a report holds on average, for the answer that has most."""
+        return self.protocol.expected_messages(self.question)
+
+    @property
+    def varies(self) -> bool:
+        """Return whether the number of messages in a report follows the noise, not the answer."""
+        return self.protocol.answer_messages(self.question) is not None
+
+    def standard_error(self, reports: int) -> float:
+        """Return the standard error of a count, in people, or of a sum in units of its range."""
+        return self.protocol.standard_error(self.question, reports)
+
+    def warnings(self, reports: int) -> list[str]:
+        """Return a warning if the error is as large as the crowd."""
+        return useless_error(self.name, self.standard_error(reports), reports)
+
+    def mechanism(self, crowd: int) -> privacy.Mechanism:
+        """Return what is seen of so many honest users, with the chance that slots run out."""
+        mechanism = self.protocol.mechanism(self.question, crowd)
+        cut = cut_chance(self.protocol.overflow(self.question), crowd * self.protocol.records)
+        return privacy.Shortened(mechanism, cut) if cut else mechanism
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is asked what, how it is protected, and the guarantee that follows.
+
+    ``users`` are the honest people who are sure to take part; ``reports`` is how many reports
+    must be there before anything is released; ``crowd`` is how many honest users the
+    guarantee counts on (1: it trusts no shuffler at all). ``epsilon`` and ``delta`` cover
+    everything one person sends: all questions, in all ``rounds``, and in all their reports where
+    each sends ``contributions`` of them into one batch.
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    users: int
+    reports: int
+    crowd: int
+    rounds: int
+    epsilon: float
+    delta: float
+    shares: tuple[tuple[Fraction, float], ...] = ()
+    """For each share of honest users the epsilon that still holds with the same delta."""
+    contributions: int = 1
+    group: PublicGroup | None = None
+    """The question whose answers are public: this is a plan for any of its groups, or for one."""
+    parties: Parties | None = None
+    """Who runs it; without them it can be run by one party, and with files."""
+    honest: HonestShare | None = None
+    """How likely each of the others is to be honest; None where nobody said that some may lie."""
+    own: Candidate | None = field(default=None, compare=False, repr=False)
+    """This plan as the planner weighed it, with its name; not part of the document."""
+    alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
+    """The other protocols that were weighed; not part of the document."""
+    choice: str = field(default="", compare=False, repr=False)
+    """Why this one was chosen, in a sentence; not part of the document."""
+
+    def __post_init__(self) -> None:
+        checks.whole("number of users", self.users, least=1)
+        self._check_contributions()
+        checks.whole("number of reports", self.reports, least=self.users * self.contributions)
+        checks.whole("crowd", self.crowd, least=1, most=self.users)
+        checks.whole("number of rounds", self.rounds, least=1, most=10**6)
+        checks.real("epsilon", self.epsilon, least=1e-9)
+        checks.delta(self.delta)
+        label("title", self.title, empty=True)
+        checks.whole("number of questions", len(self.parts), most=MOST_QUESTIONS)
+        self._check_shares()
+        if not self.parts or len({part.name for part in self.parts}) < len(self.parts):
+            raise InvalidInput(
+                "questions", "at least one, all with different names", [p.name for p in self.parts]
+            )
+        self._check_answered()
+        checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
+        checks.whole("number of slots", self.slots, least=1, most=_MOST_SLOTS)
+
+    def _check_answered(self) -> None:
+        """Refuse a bit that counts the answers to anything but the number before it."""
+        before: Part | None = None
+        for part in self.parts:
+            if part.answers_to is not None and not (
+                part.question == Bit()
+                and before is not None
+                and before.name == part.answers_to
+                and counts_gaps(before.question)
+            ):
+                rule = "a bit behind the number whose missing answers are counted"
+                raise InvalidInput("part that counts answers", rule, part.name)
+            before = part
+
+    def _check_contributions(self) -> None:
+        checks.whole("contributions", self.contributions, least=1, most=MOST_RECORDS)
+        require_missing_rule(self.questions, self.contributions)
+
+    def _check_shares(self) -> None:
+        """Refuse shares that cannot be true: fewer honest users never protect better."""
+        before, least = Fraction(1), self.epsilon
+        for share, epsilon in self.shares:
+            if not (0 < share < before and epsilon >= least):
+                raise InvalidInput(
+                    "honest shares", "falling, with rising epsilons", f"{share}: {epsilon:g}"
+                )
+            before, least = share, epsilon
+
+    # -------------------------------------------------------------------- other protocols
+
+    def choose(self, name: str, *, anyway: bool = False) -> Plan:
+        """Return the plan of another protocol that was weighed, by its name in the table.
+
+        It keeps the promise like this one, and is saved, verified and run like it. One that does
+        not meet a wish, or is of no use, is refused unless it is wanted ``anyway``. A plan from
+        a file was weighed against nothing: give ``chaffinch.plan`` the name as ``protocol``.
+
+        >>> import chaffinch as cf
+        >>> made = cf.plan(cf.Bit(), users=10_000, target=cf.Target(1.0, 1e-6))
+        >>> made.choose("flips, 2 copies").part().protocol.name
+        'flips, 2 copies'
+        """
+        if self.own is None:
+            rule, hint = "one that chaffinch.plan has just found", "plan again, with protocol="
+            raise InvalidInput("plan", rule, "one without alternatives", hint=hint)
+        rows = (self.own, *self.alternatives)
+        chosen = row_named(rows, name)
+        if chosen is self.own:
+            return self
+        refuse_broken_wishes(chosen, anyway=anyway)
+        # Of the crowd that the chosen one counts on, which need not be that of this plan.
+        short = shortfall_of(self.honest, chosen.crowd, self.reports, self.contributions)
+
+        def among(crowd: int) -> privacy.Mechanism:
+            return total_of(chosen.parts, crowd, self.rounds, self.contributions, short)
+
+        made = replace(
+            self,
+            parts=chosen.parts,
+            crowd=chosen.crowd,
+            epsilon=chosen.epsilon,
+            delta=chosen.delta,
+            shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
+            own=chosen,
+            alternatives=tuple(one for one in rows if one is not chosen),
+            choice=asked_for(chosen),
+        )
+        refuse_useless(made.warnings, anyway=anyway)
+        return made if self.parties is None else made.run_by(self.parties)
+
+    # -------------------------------------------------------------------- what is sent
+
+    @property
+    def slots(self) -> int:
+        """Return the number of message slots in every report."""
+        return sum(part.slots for part in self.parts)
+
+    @property
+    def codes(self) -> int:
+        """Return how many different messages there are."""
+        return sum(part.codes for part in self.parts)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Return the first code of each part."""
+        starts, total = [], 0
+        for part in self.parts:
+            starts.append(total)
+            total += part.codes
+        return tuple(starts)
+
+    @cached_property
+    def questions(self) -> dict[str, Question]:
+        """Return what people are asked, by name."""
+        return {part.name: part.question for part in self.parts if part.answers_to is None}
+
+    @property
+    def asked(self) -> dict[str, Question]:
+        """Return what people answer, by name: crossed questions one by one."""
+        return dict(asked_apart(self.questions))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the public groups; none where all people are one collection."""
+        return () if self.group is None else self.group.question.labels
+
+    def of_group(self, value: str) -> Plan:
+        """Return the plan of one public group, which is a collection of its own."""
+        if self.group is None:
+            raise InvalidInput("group", "that of a plan with public groups", value)
+        return replace(self, group=replace(self.group, value=value))
+
+    def part(self, name: str | None = None) -> Part:
+        """Return the part of that name, or that of the only question."""
+        for part in self.parts:
+            if name == part.name or (name is None and len(self.questions) == 1):
+                return part
+        names = ", ".join(repr(part.name) for part in self.parts)
+        raise InvalidInput("name of a question", f"one of {names}", name)
+
+    # -------------------------------------------------------------------- what is promised
+
+    def mechanism(self, share: Fraction = Fraction(1)) -> privacy.Mechanism:
+        """Return what one person is exposed to in total, among a share of the crowd."""
+        crowd = max(1, math.floor(self.crowd * share))
+        return total_of(self.parts, crowd, self.rounds, self.contributions, self.shortfall)
+
+    def round_mechanism(self) -> privacy.Mechanism:
+        """Return what one round alone exposes: the charge of one release."""
+        return total_of(self.parts, self.crowd, 1, self.contributions, self.shortfall)
+
+    @cached_property
+    def shortfall(self) -> Fraction:
+        """Return the chance that a round has fewer honest people than the guarantee counts on."""
+        return shortfall_of(self.honest, self.crowd, self.reports, self.contributions)
+
+    @property
+    def honest_reports(self) -> int:
+        """Return how many reports of honest users the guarantee counts on."""
+        return self.crowd * self.contributions
+
+    @cached_property
+    def guarantee(self) -> privacy.Guarantee:
+        """Return the promise with everything it depends on."""
+        mechanism = self.mechanism()
+        return privacy.Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=mechanism.neighbours,
+            view="one report" if self.crowd == 1 else mechanism.view,
+            crowd=self._counted_on,
+            local_epsilon=mechanism.local_epsilon,
+            method=mechanism.method,
+        )
+
+    @property
+    def _counted_on(self) -> str:
+        """Return who must do what was promised, in words."""
+        if self.crowd == 1:
+            return "nobody but oneself"
+        hop = " and a first hop that does not work with the analyzer" if self.sizes_tell else ""
+        alike = "" if self.group is None else f" with the same {self.group.name}"
+        return f"{self.crowd} honest users{self._each}{alike}{self._among}{hop}"
+
+    @property
+    def _each(self) -> str:
+        return f" with {self.contributions} reports each" if self.contributions > 1 else ""
+
+    @property
+    def _among(self) -> str:
+        if self.honest is None:
+            return ""
+        share = exact_text(self.honest.share)
+        return (
+            f" (of {self.people} people, each honest with a chance of {share}, independently of "
+            "one another and of the answers)"
+        )
+
+    @property
+    def people(self) -> int:
+        """Return how many people send the reports that a release waits for, at least."""
+        return -(-self.reports // self.contributions)
+
+    @property
+    def sizes_tell(self) -> bool:
+        """Return whether the number of messages in each report tells of the noise."""
+        return any(part.protocol.sizes_tell_noise for part in self.parts)
+
+    @property
+    def trust(self) -> str:
+        """Return what is counted on of the named parties, as a sentence; nothing without them."""
+        if self.parties is None or self.crowd == 1:
+            return ""
+        return self.parties.trust(first_hop_alone=self.sizes_tell)
+
+    def run_by(self, parties: Parties) -> Plan:
+        """Return this plan with the parties who run it: another plan, with an id of its own."""
+        made = replace(self, parties=parties)
+        _ = made.layout  # Reports too long to be sealed are refused here.
+        return made
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return how long everything is that travels; refuse a plan that names no parties."""
+        if self.parties is None:
+            raise InvalidInput(
+                "plan",
+                "one that names the parties who run it",
+                "one that does not",
+                hint="name them: chaffinch plan survey.toml --parties parties.toml",
+            )
+        return self.parties.layout(self.id, self.slots, self.fixed_slots)
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Return the questions whose number of messages follows the noise, never the answer."""
+        return tuple(part.name for part in self.parts if part.varies)
+
+    @property
+    def fixed_slots(self) -> int:
+        """Return how many slots of every report are filled, with dummies if need be."""
+        return sum(part.slots for part in self.parts if not part.varies)
+
+    @cached_property
+    def least_items(self) -> int:
+        """Return how many items the reports of the honest users have at least, dummies included.
+
+        Where their number follows the noise they have fewer with a chance of 1e-9 for a question.
+        """
+        honest = self.honest_reports
+        return sum(
+            part.protocol.least_messages(part.question, honest)
+            if part.varies
+            else honest * part.slots
+            for part in self.parts
+        )
+
+    def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
+        """Recompute the guarantee from the parameters; raise if it does not hold.
+
+        Once per plan: the result is remembered, so that encoding stays cheap. ``within`` is
+        the most that this party accepts, whatever the plan promises. With ``shares`` also
+        what is said of smaller honest shares is recomputed.
+        """
+        if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
+            raise InvalidInput(
+                "promise of a plan",
+                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
+            )
+        _ = self._verified
+        for share, epsilon in self.shares if shares else ():
+            self._prove(share, epsilon)
+
+    @cached_property
+    def _verified(self) -> bool:
+        if not self.guarantee.proven:
+            raise InvalidInput("method of a plan", "a proof", self.guarantee.method)
+        self._prove(Fraction(1), self.epsilon)
+        return True
+
+    def _prove(self, share: Fraction, epsilon: float) -> None:
+        if math.isinf(epsilon):
+            return
+        mechanism = self.mechanism(share)
+        # Devices verify before they encode: a plan that keeps them busy is as bad as a false one.
+        reached = 1.0 if mechanism.takes_minutes else proven_delta(mechanism, epsilon, self.delta)
+        if not reached <= self.delta:
+            raise GuaranteeNotProven(
+                f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
+                upper=reached,
+                most=self.delta,
+                hint="the plan promises more than its parameters give: do not use it",
+            )
+
+    # -------------------------------------------------------------------- for people and files
+
+    @cached_property
+    def id(self) -> str:
+        """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
+        return digest(_PLAN_FORMAT, _plan_body(self))
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that other parties can load and verify."""
+        save_document(path, _PLAN_FORMAT, _plan_body(self))
+
+    def certificate(self) -> Certificate:
+        """Return what a stranger needs to check the promise, for ``tools/check_certificate.py``.
+
+        ``plan.certificate().save("browsers.certificate.json")`` writes it to a file. The search
+        takes up to some seconds and so does the check that every certificate has to pass;
+        GuaranteeNotProven is raised where there is no proof, and InvalidInput where the checker
+        knows no such plans.
+        """
+        return certify(self)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return why this plan is of no use, if it is of none: to nobody protected, or too inexact.
+
+        ``plan`` refuses to make such a plan unless it is told to do it anyway.
+        """
+        return useless_promise(self.epsilon, self.delta) + [
+            words for part in self.parts for words in part.warnings(self.reports)
+        ]
+
+    def cost(
+        self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
+    ) -> Cost:
+        """Return an estimate of what one round costs with so many people: work, bytes and money.
+
+        Without ``users``, with those of the plan. ``hops`` are those that the plan names, or one;
+        0 is for files of messages that nobody seals. ``prices`` are assumed unless they are given.
+        """
+        return cost_of(self, users, hops, prices)
+
+    def explain(self) -> str:
+        """Return in plain sentences what is promised, what is sent and why this protocol."""
+        return explain(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as it stands in its file."""
+        return identified(_PLAN_FORMAT, _plan_body(self))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{part.name}: {part.question.kind} by {part.protocol.kind}" for part in self.parts
+        )
+        promise = f"users={self.users}, epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"<Plan {self.title!r} {self.id[:16]} ({parts}), {promise}>"
+
+    def __str__(self) -> str:
+        return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [part.name, part.question.kind, part.protocol.kind, f"{part.slots}"]
+            for part in self.parts
+        ]
+        return (
+            f"<p><strong>{html.escape(self.title or 'plan')}</strong> ({self.id[:16]})</p>"
+            f"<p>{html.escape(str(self.guarantee))}</p>"
+            + html_table(["question", "kind", "protocol", "slots"], rows)
+        )
+
+
+def require_missing_rule(questions: Mapping[str, Question], contributions: int) -> None:
+    """Refuse several reports of whoever cannot be silent in one of them."""
+    apart = asked_apart(questions)
+    silent = [name for name, question in apart.items() if question.missing == REFUSE]
+    if contributions > 1 and silent:
+        raise InvalidInput(
+            "missing answers of every question",
+            "of some use where everybody sends several reports",
+            "a refusal: " + ", ".join(silent),
+            hint='who has fewer answers sends reports without one: set missing = "count"',
+        )
+
+
+def require_plan(plan: object) -> Plan:
+    """Return a plan, or refuse what is none: a path, an answer, arguments in another order."""
+    if not isinstance(plan, Plan):
+        raise InvalidInput(
+            "plan", "a Plan", type(plan).__name__, hint="load a file with chaffinch.load_plan"
+        )
+    if plan.group is not None and plan.group.value is None:
+        raise InvalidInput(
+            "plan",
+            f"that of one group of {plan.group.name!r}",
+            "one for all groups",
+            hint=f"plan.of_group({plan.groups[0]!r}); `chaffinch run` takes one after the other",
+        )
+    return plan
+
+
+def shortfall_of(
+    honest: HonestShare | None, crowd: int, reports: int, contributions: int
+) -> Fraction:
+    """Return the chance that so many reports are those of fewer honest people than a crowd."""
+    if honest is None:
+        return Fraction(0)
+    return honest.shortfall(users=crowd, reports=reports, contributions=contributions)
+
+
+def total_of(
+    parts: Sequence[Part],
+    crowd: int,
+    rounds: int,
+    contributions: int = 1,
+    shortfall: Fraction = Fraction(0),
+) -> privacy.Mechanism:
+    """Return all parts in all rounds together, of people who send so many reports each.
+
+    Alone, a person's reports are seen one by one and compose. In a crowd they are one batch,
+    where all of them may change at once; in each round it may be too small with a chance of
+    ``shortfall``, for all questions together.
+    """
+    if crowd == 1:
+        rounds, contributions = rounds * contributions, 1
+    mechanisms = [part.mechanism(crowd * contributions) for part in parts]
+    short, distance = (shortfall * rounds if crowd > 1 else Fraction(0)), Fraction(0)
+    if short:
+        # One cutting and one shortfall of the whole: then its rounds are seen one by one.
+        cut = [one for one in mechanisms if isinstance(one, privacy.Shortened)]
+        distance = rounds * sum((one.distance for one in cut), Fraction(0))
+        mechanisms = [
+            one.inner if isinstance(one, privacy.Shortened) else one for one in mechanisms
+        ]
+    alone = len(mechanisms) == 1 and rounds == 1
+    whole = mechanisms[0] if alone else privacy.compose(mechanisms, times=rounds)
+    if short:
+        whole = privacy.Shortened(whole, min(distance, Fraction(1)), min(short, Fraction(1)))
+    return whole if contributions == 1 else privacy.Grouped(whole, contributions)
+
+
+# -------------------------------------------------------------------- plans as files
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Return the plan in a file; refuse one that is not whole, unchanged and well-formed.
+
+    Whether its guarantee holds is another question: ``plan.verify()`` recomputes it, and
+    encoding does so by itself.
+    """
+    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    return plan_from(text, name=Path(path).name)
+
+
+def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
+    """Return the plan in a text."""
+    model, body = read_document(text, PlanModel, _PLAN_FORMAT, name=name)
+    return require_round_trip(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+
+
+def _plan_body(plan: Plan) -> dict[str, Any]:
+    """Return everything a plan file holds but its format and its id."""
+    return {
+        "title": plan.title,
+        "crowd": {
+            "users": plan.users,
+            "reports": plan.reports,
+            "counted_on": plan.crowd,
+            "rounds": plan.rounds,
+        }
+        | ({"contributions": plan.contributions} if plan.contributions > 1 else {})
+        | ({} if plan.honest is None else {"honest": honest_document(plan.honest)}),
+        "questions": [
+            {
+                "name": part.name,
+                "question": question_document(part.question),
+                "protocol": part.protocol.document(),
+            }
+            | ({"answers_to": part.answers_to} if part.answers_to else {})
+            for part in plan.parts
+        ],
+        "guarantee": guarantee_document(plan.guarantee),
+        "honest_shares": [
+            {"share": exact_text(share), "epsilon": real_text(epsilon)}
+            for share, epsilon in plan.shares
+        ],
+        "messages": {"slots": plan.slots, "codes": plan.codes}
+        | ({"varying": list(plan.varying)} if plan.varying else {}),
+    } | _optional(plan)
+
+
+def _optional(plan: Plan) -> dict[str, Any]:
+    """Return the parts of a document that most plans do not have."""
+    group = {} if plan.group is None else {"public_group": group_document(plan.group)}
+    return group | ({} if plan.parties is None else {"parties": plan.parties.document()})
+
+
+def _built_plan(model: PlanModel) -> Plan:
+    plan = Plan(
+        title=model.title,
+        parts=tuple(
+            Part(one.name, one.question.build(), one.protocol.build(), one.answers_to)
+            for one in model.questions
+        ),
+        users=model.crowd.users,
+        reports=model.crowd.reports,
+        crowd=model.crowd.counted_on,
+        rounds=model.crowd.rounds,
+        epsilon=float(model.guarantee.epsilon),
+        delta=float(model.guarantee.delta),
+        shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
+        contributions=model.crowd.contributions or 1,
+        honest=None if model.crowd.honest is None else model.crowd.honest.build(),
+        group=None if model.public_group is None else model.public_group.build(),
+        parties=None if model.parties is None else model.parties.build(),
+    )
+    needed = [one.answers_to for one in expanded(plan.questions.items())]
+    if needed != [part.answers_to for part in plan.parts]:
+        raise InvalidInput(
+            "parts of a plan", "with a count of who answered where it is needed", "others"
+        )
+    return plan
+
+
+def _real(text: str) -> float:
+    return float("inf") if text == "infinite" else float(text)

@@ -1,0 +1,556 @@
+"""The plan of a reach: what all publishers must do alike, and the guarantee that follows."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from chaffinch.charts.text_tables import html_table
+from chaffinch.disk.files import read_small
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
+from chaffinch.plans.documents import GuaranteeModel, guarantee_document
+from chaffinch.plans.parties import KEMS, ReachParties, ReachPartiesModel
+from chaffinch.plans.plan import LARGEST_FILE, Plan
+from chaffinch.plans.plan import plan_from as survey_plan_from
+from chaffinch.privacy import FlippedAudiences, Guarantee, Target
+from chaffinch.protocols.base import GRAIN
+from chaffinch.questions import label
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.cost import cost_of
+from chaffinch.reach.planning.explanation import explain, reach_warnings
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, RuleName
+from chaffinch.reach.planning.shuffler import (
+    MOST_DELTA,
+    MOST_EPSILON,
+    Shuffler,
+    both_flips,
+    colluding_epsilon,
+)
+from chaffinch.wire.documents import (
+    Exact,
+    Strict,
+    digest,
+    exact_text,
+    identified,
+    read_document,
+    require_round_trip,
+    save_document,
+)
+from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
+from chaffinch.wire.sealed_filters import FilterLayout
+
+if TYPE_CHECKING:
+    from chaffinch.planning.costs.cost import Cost, Prices
+
+_FORMAT = "chaffinch/reach-plan@1"
+_LARGEST_FILE = 1 << 20
+_RULE = f"a plan in the format {_FORMAT}"
+MOST_IDS = 10**12
+FULL_BELOW = 5.0
+"""A row with fewer empty columns than so many standard errors of the flips is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way that was weighed: so many hashes, with the size that suits them."""
+
+    hashes: int
+    bits: int
+    flip: float
+    standard_error: float
+    limit: float
+    """The error that filters of this size would have without any flips."""
+    own: float
+    """What each publisher flips: all of ``flip``, unless a shuffler flips again."""
+
+
+@dataclass(frozen=True)
+class ReachPlan:
+    """How several publishers count their reach together.
+
+    ``sizes`` are the expected audiences, which decide nothing but the error that is foretold.
+    ``flip_probability`` is what each publisher flips. ``epsilon`` and ``delta`` protect one id at
+    all publishers, in one collection, from the analyzer: who must not have the key, or, where a
+    ``shuffler`` stands in between and flips again, who may have it and any publisher's help.
+    """
+
+    title: str
+    audience: Audience
+    sizes: tuple[int, ...]
+    bits: int
+    hashes: int
+    flip_probability: Fraction
+    epsilon: float
+    delta: float
+    ids: IdRule = AS_IS
+    """How every publisher spells its ids."""
+    shuffler: Shuffler | None = None
+    """Who flips again and hides the order; None where the key alone does."""
+    parties: ReachParties | None = None
+    """Who runs it, where filters travel sealed; None where people carry files."""
+    options: tuple[Option, ...] = field(default=(), compare=False, repr=False)
+    """What was weighed; not part of the document."""
+
+    def __post_init__(self) -> None:
+        label("title", self.title, empty=True)
+        audience: object = self.audience
+        if not isinstance(audience, Audience):
+            raise InvalidInput("audience", "an Audience", audience)
+        between: object = self.shuffler
+        if not (between is None or isinstance(between, Shuffler)):
+            raise InvalidInput("shuffler", "a Shuffler", type(between).__name__)
+        self._check_parties()
+        if not isinstance(self.ids, IdRule):
+            raise InvalidInput("rule for ids", "an IdRule", type(self.ids).__name__)
+        if len(self.sizes) != len(self.audience.publishers):
+            raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
+        for size in self.sizes:
+            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
+        check_bits("number of bits", self.bits)
+        checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
+        checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
+        if (self.flip_probability * GRAIN).denominator != 1:
+            raise InvalidInput("flip probability", "a multiple of 1/2⁶⁴", self.flip_probability)
+        _ = self.mechanism, self.own_mechanism
+
+    def _check_parties(self) -> None:
+        if self.parties is None:
+            return
+        if self.shuffler is None:
+            raise InvalidInput(
+                "plan that names its parties",
+                "one with a shuffler",
+                "one without",
+                hint="plan with --shuffled (shuffled=True)",
+            )
+        if self.parties != self.parties.ordered(self.audience.publishers):
+            raise InvalidInput(
+                "publishers among the parties", "in the order of the plan", Unquoted("others")
+            )
+
+    @cached_property
+    def mechanism(self) -> FlippedAudiences:
+        """Return what the analyzer sees of one id: by the shuffler's flips, if there is one."""
+        if self.shuffler is None:
+            return self.own_mechanism
+        return self._seen_with(self.shuffler.flip_probability)
+
+    @cached_property
+    def own_mechanism(self) -> FlippedAudiences:
+        """Return what is seen of one id in the filters as publishers hand them out."""
+        return self._seen_with(self.flip_probability)
+
+    def _seen_with(self, flip: Fraction) -> FlippedAudiences:
+        return FlippedAudiences(
+            filters=self.audience.rows, bits=self.bits, hashes=self.hashes, flip_probability=flip
+        )
+
+    def round_mechanism(self) -> FlippedAudiences:
+        """Return what one release exposes: its charge in a ledger."""
+        return self.mechanism
+
+    @property
+    def numerator(self) -> int:
+        """Return what each publisher flips in units of 2⁻⁶⁴."""
+        return int(self.flip_probability * GRAIN)
+
+    @property
+    def all_flips(self) -> Fraction:
+        """Return the chance that a bit is another one when the analyzer sees it."""
+        if self.shuffler is None:
+            return self.flip_probability
+        return both_flips(self.flip_probability, self.shuffler.flip_probability)
+
+    # -------------------------------------------------------------------- who runs it
+
+    def run_by(self, parties: ReachParties) -> ReachPlan:
+        """Return this plan with the parties who run it: another plan, with an id of its own."""
+        return replace(self, parties=parties.ordered(self.audience.publishers))
+
+    @property
+    def named_parties(self) -> ReachParties:
+        """Return who runs it; refuse a plan that names nobody."""
+        if self.parties is None:
+            raise InvalidInput(
+                "plan",
+                "one that names the parties who run it",
+                "one that does not",
+                hint="name them: chaffinch reach plan … --shuffled --parties parties.toml",
+            )
+        return self.parties
+
+    @cached_property
+    def layout(self) -> FilterLayout:
+        """Return how long everything is that travels; refuse a plan that names no parties."""
+        kem = KEMS[self.named_parties.outer_kem]
+        return FilterLayout(self.id, self.filter_bytes, 1 << self.audience.rows, self.bits, kem)
+
+    @property
+    def least_items(self) -> int:
+        """Return how many items the shuffler hands over: all columns are one."""
+        return 1
+
+    @property
+    def reports(self) -> int:
+        """Return how many filters are shuffled together: that of every publisher."""
+        return len(self.audience.publishers)
+
+    @property
+    def rounds(self) -> int:
+        """Return how often publishers are asked: once, as every filter has noise of its own."""
+        return 1
+
+    # -------------------------------------------------------------------- what is promised
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Return the promise for one id, at all publishers and in all its columns."""
+        by = "" if self.shuffler is None else "; flipped by the shuffler"
+        return self._promised(self.mechanism, self.epsilon, self.delta, by)
+
+    @cached_property
+    def shuffler_guarantee(self) -> Guarantee | None:
+        """Return what is promised against a shuffler without the key, or None without one."""
+        if self.shuffler is None:
+            return None
+        told = self.shuffler
+        return self._promised(
+            self.own_mechanism, told.epsilon, told.delta, "; flipped by the publishers"
+        )
+
+    def _promised(
+        self, mechanism: FlippedAudiences, epsilon: float, delta: float, by: str
+    ) -> Guarantee:
+        return Guarantee(
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=mechanism.neighbours,
+            view=mechanism.view,
+            crowd=mechanism.crowd_words + by,
+            # Whoever has the key and the filters as they left the publishers has this much.
+            local_epsilon=self.own_mechanism.local_epsilon,
+            method=mechanism.method,
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return why the plan is of no use, if so: it protects nobody.
+
+        ``plan`` refuses to make such a plan unless it is told to do it anyway.
+        """
+        return reach_warnings(self.epsilon, self.delta)
+
+    @cached_property
+    def column_guarantee(self) -> Guarantee:
+        """Return what S4 promises: one replaced column, proven; smaller than what an id has."""
+        return self.mechanism.columns.guarantee(delta=self.delta)
+
+    @cached_property
+    def assumed_epsilon(self) -> float:
+        """Return the epsilon if S4's pair were the worst (``worst-pair-assumed``): no promise."""
+        return self.mechanism.assumed_epsilon(self.delta)
+
+    @property
+    def colluding_epsilon(self) -> float:
+        """Return what protects an id at the other publishers from one who helps the reader.
+
+        That is the analyzer, or the shuffler where there is one. Such a publisher has the key and
+        knows everybody's columns: only the publishers' own flips are left.
+        """
+        return colluding_epsilon(self.audience, self.hashes, self.flip_probability)
+
+    def verify(self, *, within: Target | None = None) -> None:
+        """Recompute the guarantee from the parameters; raise if it does not hold.
+
+        ``within`` is the most that this party accepts, whatever the plan promises.
+        """
+        limit: object = within
+        if not (limit is None or isinstance(limit, Target)):
+            raise InvalidInput("within", "a Target(epsilon=…, delta=…)", limit)
+        for promise, mechanism in self._promises():
+            _verify(promise, mechanism, within)
+
+    def _promises(self) -> list[tuple[Guarantee, FlippedAudiences]]:
+        """Return all that is promised, each with what it follows from."""
+        others = self.shuffler_guarantee
+        more = [] if others is None else [(others, self.own_mechanism)]
+        return [(self.guarantee, self.mechanism), *more]
+
+    # -------------------------------------------------------------------- what to expect
+
+    @property
+    def standard_error(self) -> float:
+        """Return the foretold standard error of the reach of all, if no two share an id."""
+        return estimator.apart(
+            self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.all_flips)
+        )
+
+    @property
+    def limit(self) -> float:
+        """Return the part of it that the hash makes, flips or not."""
+        return estimator.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
+
+    @property
+    def filter_bytes(self) -> int:
+        """Return the size of what one publisher sends."""
+        return filter_bytes(self.audience, self.bits)
+
+    # -------------------------------------------------------------------- for people and files
+
+    @cached_property
+    def id(self) -> str:
+        """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
+        return digest(_FORMAT, _plan_body(self))
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that all publishers and the analyzer load and verify."""
+        save_document(path, _FORMAT, _plan_body(self))
+
+    def cost(
+        self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
+    ) -> Cost:
+        """Return an estimate of what one collection costs: work, bytes and money.
+
+        ``users`` are the ids of all publishers together; without them, those that are expected.
+        ``hops`` is 1 where filters travel sealed through the shuffler, 0 where people carry files;
+        without it, as the plan says. ``prices`` are assumed unless they are given.
+        """
+        return cost_of(self, users, hops, prices)
+
+    def explain(self) -> str:
+        """Return in plain sentences what is promised, against whom, and how exact it will be."""
+        return explain(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as it stands in its file."""
+        return identified(_FORMAT, _plan_body(self))
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.audience.publishers)
+        promise = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"<ReachPlan {self.title!r} {self.id[:16]} ({names}), {promise}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, f"{size:,}"]
+            for name, size in zip(self.audience.publishers, self.sizes, strict=True)
+        ]
+        return (
+            f"<p><strong>{html.escape(self.title or 'reach plan')}</strong> ({self.id[:16]})</p>"
+            f"<p>{html.escape(str(self.guarantee))}</p>"
+            + html_table(["publisher", "expected ids"], rows)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
+
+
+AnyPlan = Plan | ReachPlan
+"""What a service runs, and a ledger pays for."""
+
+
+def check_bits(parameter: str, bits: object) -> int:
+    """Return a number of bits: a power of two, so that the hash fills all columns alike."""
+    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
+    if size & (size - 1):
+        near = 1 << (size.bit_length() - 1)
+        hint = f"{near} or {2 * near}" if 2 * near <= MOST_BITS else f"{near}"
+        raise InvalidInput(parameter, "a power of two", bits, hint=hint)
+    return size
+
+
+def filter_bytes(audience: Audience, bits: int) -> int:
+    """Return the size of what one publisher sends."""
+    return audience.frequencies * bits // 8
+
+
+def _verify(promise: Guarantee, mechanism: FlippedAudiences, within: Target | None) -> None:
+    """Raise unless a promise follows from a mechanism, and is within what is accepted."""
+    if within and not (promise.epsilon <= within.epsilon and promise.delta <= within.delta):
+        raise InvalidInput(
+            "promise of a plan",
+            f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+            f"epsilon {promise.epsilon:.12g} and delta {promise.delta:.12g}",
+        )
+    reached = _reached(mechanism, promise.epsilon)
+    if not reached <= promise.delta:
+        raise GuaranteeNotProven(
+            f"delta of this plan at epsilon {promise.epsilon:g}",
+            upper=reached,
+            most=promise.delta,
+            hint="the plan promises more than its parameters give: do not use it",
+        )
+
+
+@lru_cache(maxsize=64)
+def _reached(mechanism: FlippedAudiences, epsilon: float) -> float:
+    return mechanism.delta_bound(epsilon)
+
+
+def require_plan(plan: object) -> ReachPlan:
+    """Return a reach plan, or refuse what is none."""
+    if not isinstance(plan, ReachPlan):
+        raise InvalidInput(
+            "plan", "a ReachPlan", type(plan).__name__, hint="load a file with reach.load_plan"
+        )
+    return plan
+
+
+# -------------------------------------------------------------------- plans as files
+
+
+class PublisherModel(Strict):
+    """One publisher and the audience it expects."""
+
+    name: str
+    size: int
+
+
+class FilterModel(Strict):
+    """What all filters have in common."""
+
+    bits: int
+    hashes: int
+    frequencies: int
+    flip_probability: Exact
+    hash: Literal["siphash-2-4"]
+
+
+class IdsModel(Strict):
+    """How ids are spelled, where they are not taken as they are."""
+
+    rule: RuleName
+    country_code: str | None = None
+    trunk: str | None = None
+
+    def build(self) -> IdRule:
+        """Return the rule."""
+        return IdRule(self.rule, country_code=self.country_code, trunk=self.trunk)
+
+
+class ShufflerModel(Strict):
+    """What the shuffler flips, and what the publishers' flips promise against it."""
+
+    flip_probability: Exact
+    guarantee: GuaranteeModel
+
+    def build(self) -> Shuffler:
+        """Return the shuffler."""
+        promise = self.guarantee
+        return Shuffler(
+            Fraction(self.flip_probability), float(promise.epsilon), float(promise.delta)
+        )
+
+
+class ReachPlanModel(Strict):
+    """A reach plan file; with a shuffler, ``guarantee`` stands on what the shuffler flips."""
+
+    format: Literal["chaffinch/reach-plan@1"]
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    title: str
+    publishers: Annotated[list[PublisherModel], Field(min_length=1)]
+    ids: IdsModel | None = None
+    filters: FilterModel
+    shuffler: ShufflerModel | None = None
+    guarantee: GuaranteeModel
+    parties: ReachPartiesModel | None = None
+
+
+def load_plan(path: str | Path) -> ReachPlan:
+    """Return the plan in a file; refuse one that is not whole, unchanged and well-formed."""
+    text = read_small(path, most=_LARGEST_FILE, must_be=_RULE)
+    return plan_from(text, name=Path(path).name)
+
+
+def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
+    """Return the plan in a text."""
+    model, body = read_document(text, ReachPlanModel, _FORMAT, name=name)
+    return require_round_trip(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+
+
+def load_any_plan(path: str | Path) -> AnyPlan:
+    """Return the plan in a file, of a survey or of a reach, by the format that it names."""
+    content = read_small(path, most=LARGEST_FILE, must_be="a plan")
+    read = plan_from if _names_reach(content) else survey_plan_from
+    return read(content, name=Path(path).name)
+
+
+def _names_reach(content: bytes) -> bool:
+    """Return whether a document says that it is the plan of a reach; its reader checks it all."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("format") == _FORMAT
+
+
+def _plan_body(plan: ReachPlan) -> dict[str, Any]:
+    """Return everything a plan file holds but its format and its id."""
+    audience = plan.audience
+    return {
+        "title": plan.title,
+        "publishers": [
+            {"name": name, "size": size}
+            for name, size in zip(audience.publishers, plan.sizes, strict=True)
+        ],
+        **_ids_part(plan.ids),
+        "filters": {
+            "bits": plan.bits,
+            "hashes": plan.hashes,
+            "frequencies": audience.frequencies,
+            "flip_probability": exact_text(plan.flip_probability),
+            "hash": "siphash-2-4",
+        },
+        **_shuffler_part(plan),
+        "guarantee": guarantee_document(plan.guarantee),
+        **({} if plan.parties is None else {"parties": plan.parties.document()}),
+    }
+
+
+def _ids_part(rule: IdRule) -> dict[str, Any]:
+    """Return what a plan file says of ids: nothing where they are taken as they are.
+
+    So files that were written before there were rules keep their id.
+    """
+    if rule == AS_IS:
+        return {}
+    facts = {"rule": rule.name, "country_code": rule.country_code, "trunk": rule.trunk}
+    return {"ids": {name: fact for name, fact in facts.items() if fact is not None}}
+
+
+def _shuffler_part(plan: ReachPlan) -> dict[str, Any]:
+    """Return what a plan file says of a shuffler: nothing where there is none."""
+    if plan.shuffler is None or plan.shuffler_guarantee is None:
+        return {}
+    return {
+        "shuffler": {
+            "flip_probability": exact_text(plan.shuffler.flip_probability),
+            "guarantee": guarantee_document(plan.shuffler_guarantee),
+        }
+    }
+
+
+def _built_plan(model: ReachPlanModel) -> ReachPlan:
+    names = [one.name for one in model.publishers]
+    parties = None if model.parties is None else model.parties.build().ordered(tuple(names))
+    return ReachPlan(
+        title=model.title,
+        audience=Audience(names, frequencies=model.filters.frequencies),
+        sizes=tuple(one.size for one in model.publishers),
+        bits=model.filters.bits,
+        hashes=model.filters.hashes,
+        flip_probability=Fraction(model.filters.flip_probability),
+        epsilon=float(model.guarantee.epsilon),
+        delta=float(model.guarantee.delta),
+        ids=AS_IS if model.ids is None else model.ids.build(),
+        shuffler=None if model.shuffler is None else model.shuffler.build(),
+        parties=parties,
+    )

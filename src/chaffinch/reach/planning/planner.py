@@ -1,0 +1,411 @@
+"""Choose how many bits, how many hashes and how many flips make the reach most exact.
+
+More columns hide one column better, so fewer flips are needed, but every column brings noise;
+more hashes count every id several times over, but expose it in more columns. The search runs on
+a Gaussian guess of the flips that a guarantee needs. The guess steers and is never promised:
+the chosen way is calibrated with the proven bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from scipy import optimize, special
+
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, UselessPlan, checks
+from chaffinch.privacy import Target
+from chaffinch.privacy.mechanisms.audiences import (
+    audience_flip_probability,
+    column_epsilon,
+    group_weight,
+)
+from chaffinch.privacy.numerics.roots import bisect_real
+from chaffinch.reach.planning import estimator
+from chaffinch.reach.planning.audience import Audience, Group
+from chaffinch.reach.planning.explanation import reach_warnings
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, id_rule
+from chaffinch.reach.planning.plan import MOST_IDS, Option, ReachPlan, check_bits
+from chaffinch.reach.planning.shuffler import (
+    MOST_DELTA,
+    MOST_EPSILON,
+    Shuffler,
+    both_flips,
+    local_flip,
+)
+from chaffinch.wire.filter_files import LEAST_BITS
+
+_HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
+MAX_BITS = 2**27
+"""By default a row of a filter has at most 16 MiB."""
+CLOSE = 1.05
+"""An error within this factor of the least is as good."""
+_TRIES = 3
+"""Guesses err where epsilon is large: so many ways are calibrated until one is good."""
+ENOUGH = 0.001
+"""So is one of at most this share of the reach: nobody asks for more."""
+_LEAST_DELTA = 1e-290
+"""A group of columns shares delta between them, and the accounting ends at 1e-300."""
+_MOST_ERROR = 0.25
+"""A reach that is off by more than this share of itself is no answer."""
+_LARGEST_LOAD, _SMALLEST_LOAD = 6.0, 1e-4
+
+
+@dataclass(frozen=True)
+class _OwnWish:
+    """What publishers' own flips are to keep from a shuffler."""
+
+    target: Target
+    """Without the key."""
+    local_epsilon: float | None
+    """With the key, which a publisher told it; None if that may be anything."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    audience: Audience
+    sizes: tuple[int, ...]
+    target: Target
+    own: _OwnWish | None
+    """None where no shuffler flips again."""
+
+
+@dataclass(frozen=True)
+class _Flips:
+    """What publishers flip, and what a shuffler does."""
+
+    own: Fraction
+    shuffled: Fraction | None
+
+    @property
+    def both(self) -> float:
+        """Return what is flipped in the end."""
+        return float(self.own if self.shuffled is None else both_flips(self.own, self.shuffled))
+
+    def shuffler(self, wish: _OwnWish | None) -> Shuffler | None:
+        """Return what a plan says of the shuffler, if there is one."""
+        if wish is None or self.shuffled is None:
+            return None
+        return Shuffler(self.shuffled, wish.target.epsilon, wish.target.delta)
+
+
+def plan(  # noqa: PLR0913
+    audience: Audience,
+    *,
+    sizes: Mapping[str, int] | Sequence[int],
+    target: Target,
+    bits: int | None = None,
+    hashes: int | None = None,
+    max_bits: int = MAX_BITS,
+    ids: IdRule | str = AS_IS,
+    shuffled: bool = False,
+    shuffler_target: Target | None = None,
+    local_epsilon: float | None = None,
+    anyway: bool = False,
+    title: str = "",
+    progress: Callable[[str], None] | None = None,
+) -> ReachPlan:
+    """Return the plan with the most exact reach of all publishers that meets the target.
+
+    ``sizes`` are the expected audiences; they decide the size of the filters and the error
+    that is foretold, never the guarantee. ``bits`` or ``hashes`` fix what is otherwise chosen;
+    ``max_bits`` is the largest filter that anybody wants to send. ``ids`` is the rule by which
+    every publisher spells its ids: ``"as-is"``, ``"lower-case"``, ``"e-mail"``, ``"phone"`` or an
+    ``IdRule``. A promise that protects nobody is refused unless it is wanted ``anyway``.
+
+    With ``shuffled`` a shuffler stands between publishers and analyzer, and the target holds
+    against the analyzer together with publishers. What publishers flip themselves then protects
+    from the shuffler: by ``shuffler_target`` as long as it has no key (the target again, if it is
+    not given), and by a ``local_epsilon`` at most, if one is given, where a publisher helps it.
+
+    >>> two = Audience(["daily", "radio"])
+    >>> found = plan(two, sizes=[200_000, 50_000], target=Target(epsilon=1, delta=1e-8))
+    >>> found.verify()
+    >>> found.standard_error < 1_000
+    True
+    """
+    _check_question(audience, target)
+    own = _own_wish(target, shuffler_target, local_epsilon, shuffled=shuffled)
+    task = _Task(audience, _ordered_sizes(audience, sizes), target, own)
+    rule = id_rule(ids)
+    warnings = reach_warnings(target.epsilon, target.delta)
+    if warnings and not anyway:
+        raise UselessPlan(warnings)
+    tell = progress or (lambda _words: None)
+    tell("weighing sizes of filters")
+    options = _weigh_options(task, bits, hashes, max_bits)
+    good = _good(options, sum(task.sizes))
+    hopeful = [one for one in options if one.standard_error <= good][:_TRIES]
+    # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
+    _useful(task, hopeful[0], 2 * _MOST_ERROR)
+    guess, true, flips = _best_option(task, hopeful, good, tell)
+    _useful(task, true, _MOST_ERROR)
+    _countable(task, true)
+    return ReachPlan(
+        title=title,
+        audience=audience,
+        sizes=task.sizes,
+        bits=true.bits,
+        hashes=true.hashes,
+        flip_probability=flips.own,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        ids=rule,
+        shuffler=flips.shuffler(task.own),
+        options=tuple(true if one is guess else one for one in options),
+    )
+
+
+def _check_question(audience: object, target: object) -> None:
+    """Refuse what is no audience, and a promise that is none or beyond what can be reckoned."""
+    if not isinstance(audience, Audience):
+        raise InvalidInput("audience", "an Audience", audience)
+    if not isinstance(target, Target):
+        raise InvalidInput("target", "a Target(epsilon=…, delta=…)", target)
+    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+
+
+def _best_option(
+    task: _Task, hopeful: Sequence[Option], good: float, tell: Callable[[str], None]
+) -> tuple[Option, Option, _Flips]:
+    """Return the option with the least error once its flips keep the promise.
+
+    With it come the guess that it was, and the flips. The first option that is as good as the
+    guesses said ends the search: a calibration takes far longer than all guesses together.
+    """
+    calibrated: list[tuple[Option, Option, _Flips]] = []
+    for option in hopeful:
+        tell("calibrating the flips")
+        flips = _calibrated(task, option)
+        error = estimator.apart(task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both)
+        made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
+        calibrated.append((option, made, flips))
+        if error <= good:
+            break
+    return min(calibrated, key=lambda one: one[1].standard_error)
+
+
+def _own_wish(
+    target: Target, wanted: Target | None, local_epsilon: float | None, *, shuffled: bool
+) -> _OwnWish | None:
+    """Return what own flips are to keep from a shuffler, or None where there is none."""
+    if not shuffled:
+        if wanted is not None or local_epsilon is not None:
+            raise InvalidInput(
+                "promise against the shuffler",
+                "asked of a plan with a shuffler",
+                "one without",
+                hint="plan with --shuffled (shuffled=True)",
+            )
+        return None
+    wish: object = wanted
+    if not (wish is None or isinstance(wish, Target)):
+        raise InvalidInput("target of the shuffler", "a Target(epsilon=…, delta=…)", wish)
+    if local_epsilon is not None:
+        checks.real("local epsilon", local_epsilon, least=0.01, most=MOST_EPSILON)
+    if wanted is None:
+        return _OwnWish(target, local_epsilon)
+    checks.real("epsilon against the shuffler", wanted.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta against the shuffler", wanted.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+    return _OwnWish(wanted, local_epsilon)
+
+
+def _calibrated(task: _Task, option: Option) -> _Flips:
+    """Return the flips that the guarantees need, proven."""
+    first = _proven_flip(task, option, task.target)
+    wish = task.own
+    if wish is None:
+        return _Flips(first, None)
+    own = first if wish.target == task.target else _proven_flip(task, option, wish.target)
+    if wish.local_epsilon is not None:
+        own = max(own, local_flip(task.audience, option.hashes, wish.local_epsilon))
+    return _Flips(own, first)
+
+
+def _proven_flip(task: _Task, option: Option, target: Target) -> Fraction:
+    try:
+        return audience_flip_probability(
+            epsilon=target.epsilon,
+            delta=target.delta,
+            filters=task.audience.rows,
+            bits=option.bits,
+            hashes=option.hashes,
+        )
+    except NoParameterFound as fault:
+        raise NoPlanFound(fault.message, hint=fault.hint) from None
+
+
+def _ordered_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
+    """Return the expected sizes in the order of the publishers."""
+    if isinstance(sizes, Mapping):
+        unknown = set(sizes) ^ set(audience.publishers)
+        if unknown:
+            raise InvalidInput("sizes", "one for each publisher", sorted(map(str, unknown)))
+        sizes = [sizes[name] for name in audience.publishers]
+    given: object = sizes
+    listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    if not listed or len(sizes) != len(audience.publishers):
+        raise InvalidInput("sizes", f"one for each of {len(audience.publishers)} publishers", sizes)
+    return tuple(
+        checks.people("expected size of an audience", size, most=MOST_IDS) for size in sizes
+    )
+
+
+def _weigh_options(
+    task: _Task, bits: int | None, hashes: int | None, max_bits: int
+) -> tuple[Option, ...]:
+    """Return, for each number of hashes, the size of filter that suits it."""
+    check_bits("largest number of bits", max_bits)
+    if bits is not None:
+        check_bits("number of bits", bits)
+    if hashes is not None:
+        checks.whole("number of hashes", hashes, least=1, most=64)
+    counts = _HASHES if hashes is None else (hashes,)
+    total = sum(task.sizes)
+    options: list[Option] = []
+    for count in counts:
+        places = [bits] if bits is not None else _filter_sizes(count * total, max_bits)
+        tried = [_option(task, place, count) for place in places]
+        least = min(one.standard_error for one in tried)
+        options.append(next(one for one in tried if one.standard_error <= CLOSE * least))
+    return tuple(options)
+
+
+def _filter_sizes(balls: int, most: int) -> list[int]:
+    """Return sizes of filters, powers of two, that hold so many balls."""
+    first = math.log2(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS))
+    last = math.log2(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS))
+    return [min(2**power, most) for power in range(math.floor(first), math.ceil(last) + 1)]
+
+
+def _option(task: _Task, bits: int, hashes: int) -> Option:
+    flips = _guessed_flips(task, bits, hashes)
+    error = estimator.apart(task.sizes, bits=bits, hashes=hashes, flip=flips.both)
+    limit = estimator.without_noise(task.sizes, bits=bits, hashes=hashes)
+    return Option(hashes, bits, flips.both, error, limit, float(flips.own))
+
+
+def _guessed_flips(task: _Task, bits: int, hashes: int) -> _Flips:
+    """Return about the flips that calibration will find, for whoever flips."""
+
+    def guessed(target: Target) -> Fraction:
+        return Fraction(_guessed_flip(target, task.audience.rows, bits, hashes))
+
+    first, wish = guessed(task.target), task.own
+    if wish is None:
+        return _Flips(first, None)
+    own = guessed(wish.target)
+    if wish.local_epsilon is not None:
+        own = max(own, local_flip(task.audience, hashes, wish.local_epsilon))
+    return _Flips(own, first)
+
+
+def _good(options: Sequence[Option], total: int) -> float:
+    """Return the error that is as good as the least one.
+
+    Of those within it the fewest hashes are taken: they leave most against a colluder.
+    """
+    return max(CLOSE * min(one.standard_error for one in options), ENOUGH * total)
+
+
+def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
+    """Return about the flip probability that the proven bound will ask for.
+
+    The blanket hides one column among bits·(2q)^R uniform ones: a Gaussian shift of
+    μ² = 2·((p² + q²)^R − (2pq)^R) / (bits·q^R). Within 3 % where epsilon / hashes is at most
+    1/2; the larger it is, the more skewed is the true law, which asks for up to 1.8 times as
+    many flips at 3. One row is accounted without a blanket, and guessed for itself.
+    """
+    step = column_epsilon(target.epsilon, hashes)
+    room = max(target.delta / group_weight(step, hashes), 1e-280)
+    if rows == 1:
+        return _one_row(step, room, bits)
+    shift = _shift(step, room)
+
+    def excess(logit: float) -> float:
+        """Return how far the log of μ² is above the one that hides a column."""
+        flip = 0.5 * special.expit(logit)
+        right = 1.0 - flip
+        top = 2.0 * ((right**2 + flip**2) ** rows - (2 * right * flip) ** rows)
+        logarithm = math.log(max(top, 1e-300)) - math.log(bits) - rows * math.log(flip)
+        return logarithm - 2.0 * math.log(shift)
+
+    if excess(-30.0) <= 0:
+        return 0.5 * float(special.expit(-30.0))
+    if excess(30.0) >= 0:
+        return 0.5 * float(special.expit(30.0))
+    return 0.5 * float(special.expit(optimize.brentq(excess, -30.0, 30.0)))
+
+
+def _one_row(epsilon: float, delta: float, bits: int) -> float:
+    """Return about the flips that hide one bit: as much as a Poisson number hides one more.
+
+    The Poisson number that scatters as much has the mean λ = bits·pq/(p − q)².
+    """
+
+    def excess(logarithm: float) -> float:
+        """Return how far the delta of a Poisson mean is above the one asked for."""
+        mean, factor = math.exp(logarithm), math.exp(epsilon)
+        low, high = math.floor(mean / factor), math.floor(mean * factor)
+        below = special.pdtr(low, mean) - factor * (special.pdtr(low - 1, mean) if low else 0.0)
+        above = special.pdtrc(high - 1, mean) - factor * special.pdtrc(high, mean)
+        return max(float(below), float(above)) - delta
+
+    found = bisect_real(lambda x: excess(x) <= 0, good=60.0, bad=-5.0, steps=80)
+    mean = math.exp(found)
+    rest = bits / (bits + 4.0 * mean)
+    return (1.0 - rest) / (2.0 * (1.0 + math.sqrt(rest)))
+
+
+def _shift(epsilon: float, delta: float) -> float:
+    """Return the Gaussian shift μ whose hockey-stick at ``epsilon`` is ``delta``."""
+
+    def excess(logarithm: float) -> float:
+        """Return how far the log of delta is above the one asked for: delta itself underflows."""
+        shift = math.exp(logarithm)
+        first = special.log_ndtr(-epsilon / shift + shift / 2)
+        second = epsilon + special.log_ndtr(-epsilon / shift - shift / 2)
+        if second >= first:
+            return -math.inf
+        return float(first + math.log(-math.expm1(second - first)) - math.log(delta))
+
+    low = -25.0
+    while excess(low) > 0:
+        low -= 5.0
+    return math.exp(bisect_real(lambda x: excess(x) <= 0, good=low, bad=5.0, steps=80))
+
+
+def _countable(task: _Task, option: Option) -> None:
+    """Refuse filters so full that the analyzer would refuse them."""
+    columns = estimator.expected(
+        task.audience,
+        estimator.disjoint(task.audience, task.sizes),
+        bits=option.bits,
+        hashes=option.hashes,
+        flip=option.flip,
+    )
+    if not columns.countable(Group(any_of=task.audience.publishers)):
+        raise NoPlanFound(
+            f"The filters must leave enough columns empty to count by. Got {option.bits:,} bits "
+            f"for {sum(task.sizes):,} ids.",
+            hint="more bits",
+        )
+
+
+def _useful(task: _Task, option: Option, most: float) -> None:
+    total = sum(task.sizes)
+    share = option.standard_error / total
+    if share <= most:
+        return
+    rows = task.audience.rows
+    raise NoPlanFound(
+        f"The standard error of the reach must be at most {_MOST_ERROR:.0%} of it. "
+        + (f"Got {share:.0%}" if share < 100 else "Got more than can be counted by")
+        + f", with {option.bits:,} bits for {rows} rows at epsilon {task.target.epsilon:g}.",
+        hint="more bits, or smaller audiences"
+        if option.limit > _MOST_ERROR * total
+        else "larger audiences, a larger epsilon, fewer publishers or fewer frequencies",
+    )
