@@ -540,7 +540,7 @@ def test_others_read_while_a_batch_is_counted(
     monkeypatch.setattr(stores, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
-    monkeypatch.setattr(received_module, "reach", ask)
+    monkeypatch.setattr(received_module, "kill_point", ask)
     items = [item for _ in range(20) for item in hop.crowd()]
     hop.put(tmp_path / "data" / "received", hop.batch(items, reports=20 * PEOPLE))
     with closing(open_analyzer(tmp_path)) as analyzer:

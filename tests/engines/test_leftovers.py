@@ -26,7 +26,7 @@ PLAN = plans.clear(20, 5)
 CODE = """
 import os, signal, sys
 from pathlib import Path
-from chaffinch.storage import files
+from chaffinch.disk import files
 from chaffinch.engines.local import Local
 from tests.engines import plans
 def die(*_, **__):
@@ -260,7 +260,7 @@ def test_a_stopped_run_leaves_nothing(
 ) -> None:
     code = f"""
 import os, signal, sys
-from chaffinch.storage import files
+from chaffinch.disk import files
 from chaffinch.cli import main
 def stop(*_, **__):
     os.kill(os.getpid(), signal.{number})

@@ -290,7 +290,7 @@ def test_a_service_that_cannot_work_ends(site: Site) -> None:
     config = site.folder / "hop1" / "hop.toml"
     owner = State.open(site.folder / "hop1" / "data" / "state.sqlite")
     try:
-        hasty = "from chaffinch.storage import stores\nstores._OWNER_PATIENCE = 0.3\n"
+        hasty = "from chaffinch.disk import stores\nstores._OWNER_PATIENCE = 0.3\n"
         words = ("serve", "shuffler", "--config", str(config), "--json")
         done = forks.run(hasty + forks.COMMAND, *words, timeout=60)
     finally:

@@ -331,7 +331,7 @@ def test_the_hop_before_can_ask_while_a_batch_is_taken(
     monkeypatch.setattr(stores, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
-    monkeypatch.setattr(relaying, "reach", ask)
+    monkeypatch.setattr(relaying, "kill_point", ask)
     with shuffler(collection, second, 2) as hop:
         hop.take()
     assert found == [False]

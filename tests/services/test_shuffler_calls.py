@@ -1,7 +1,7 @@
 """The shuffler is killed at every call that it makes to change something on the disk.
 
 ``strace`` does that from outside: at the n-th of these calls the process gets SIGKILL, also in
-the middle of what SQLite does. Where there is no strace, the named failpoints must do.
+the middle of what SQLite does. Where there is no strace, the named kill points must do.
 """
 
 from __future__ import annotations

@@ -355,7 +355,7 @@ def test_a_segment_that_was_taken_is_not_opened_again_after_a_crash(
 
     path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "reach", crash)
+        patch.setattr(opening, "kill_point", crash)
         with pytest.raises(KeyboardInterrupt):
             bench.open_all()
     assert bench.state.opened_segments() == {path.stem}

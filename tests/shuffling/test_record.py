@@ -134,7 +134,7 @@ import os, sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from chaffinch.storage import files
+from chaffinch.disk import files
 from chaffinch.disk.databases import creating
 from chaffinch.engines.local import Local
 from chaffinch.shuffling import record
