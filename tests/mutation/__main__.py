@@ -203,7 +203,7 @@ def report(scores: Sequence[Score]) -> int:
     files = {file for score in scores for file in score.files}
     living = survivors.union(*(score.others for score in scores))
     stale = sorted(each for each in known if each.file in files and each not in living)
-    print("\n| room | mutants | noticed | survived | score |\n|---|---|---|---|---|")
+    print("\n| room | mutants | killed | survived | score |\n|---|---|---|---|---|")
     for score in scores:
         print(score.row)
     for score in scores:
