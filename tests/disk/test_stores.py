@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.disk import stores
+from chaffinch.disk import databases, stores
 from chaffinch.disk.files import make_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.stores import StoreKind
@@ -146,7 +146,7 @@ def test_a_full_disk_is_told_apart_and_nothing_is_changed(path: Path) -> None:
 def test_somebody_who_reads_for_long_is_told_apart_and_nothing_is_changed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     with OLD.open(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT word FROM words").fetchall() == [("tea",)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.disk import stores
+from chaffinch.disk import databases, stores
 from chaffinch.disk.stores import StoreKind
 from chaffinch.errors import StorageFault
 from chaffinch.shuffling import state as module
@@ -112,7 +112,7 @@ def test_others_read_while_a_change_that_does_not_spill_is_under_way(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later hop opens a whole batch in one change, and is asked for receipts meanwhile."""
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
     with closing(State.open(path)) as state:
         for spills in (True, False, True):

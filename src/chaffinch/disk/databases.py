@@ -1,15 +1,22 @@
-"""SQLite files: a change is on the disk when it is told, and a new file appears whole."""
+"""SQLite files: a change is on the disk when it is told, and a new file appears whole.
+
+What the disk or SQLite complain about becomes a StorageFault in one place, ``guarded``. Three
+kinds of file stand on this: records that only grow (``records``), stores that a service owns
+(``stores``), and the ledger.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from chaffinch.disk.files import give_name, sync_folder
 from chaffinch.disk.leftovers import staging_folder
+from chaffinch.errors import Reason, StorageFault
 
 # Whose file it is, which SQLite keeps in the four bytes at OWNER_AT.
 LEDGER = 0x43684C67
@@ -20,38 +27,88 @@ ANALYZER_STATE = 0x4368416E
 SHUFFLER_STATE = 0x43685374
 OWNER_AT = 68
 
+DURABLE = (
+    # FULL, and the folder is synced after the journal is removed: otherwise a power cut could
+    # bring the journal back, and it would undo what was told to be done.
+    "PRAGMA synchronous = EXTRA",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+"""What every connection that writes is told first."""
 _PATIENCE = 60.0
-"""Seconds to wait for another writer."""
+"""Seconds to wait for others at the same file."""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NONE: Mapping[int, Reason] = MappingProxyType({})
+
+
+@contextmanager
+def guarded(
+    name: str,
+    *,
+    hint: str,
+    reason: Reason | None = None,
+    reasons: Mapping[int, Reason] = _NONE,
+    damaged: StorageFault | None = None,
+) -> Iterator[None]:
+    """Turn what the disk, the system or SQLite complain about into StorageFault.
+
+    Its reason is that of SQLite's code in ``reasons``, and ``reason`` for every other code.
+    Where SQLite says that the file is damaged or none of its own, ``damaged`` is raised, if given.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        # What SQLite says of a damaged schema can hold bytes that are no text.
+        undecodable = isinstance(error, UnicodeError)
+        # The lower byte of an extended code is the plain one.
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if damaged is not None and (undecodable or code in _DAMAGED):
+            raise damaged from None
+        got = "a damaged file" if undecodable else error
+        raise StorageFault(
+            f"The {name} must be whole and within reach. Got: {got}.",
+            hint=hint,
+            reason=reasons.get(code, reason),
+        ) from None
+
+
+def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
+    """Return a connection to a file that is there, which waits so many seconds for others."""
+    address = f"{path.absolute().as_uri()}?mode=rw"
+    seconds = _PATIENCE if patience is None else patience
+    return sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None)
 
 
 @contextmanager
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection for one job.
+    """Yield a connection for one job, which may write.
 
     No connection outlives its job, so databases may be shared by threads and across forks.
-    EXTRA is FULL that also syncs the folder after the journal is removed: otherwise a power
-    cut could bring the journal back, and it would undo what was told to be done.
     """
-    address = f"{path.absolute().as_uri()}?mode=rw"
-    with closing(
-        sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-    ) as connection:
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
+    with closing(connect(path)) as connection:
+        for pragma in DURABLE:
+            connection.execute(pragma)
         yield connection
+
+
+@contextmanager
+def holding(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the only write lock for a block; what the block does not commit is undone."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            # On a full disk SQLite may have rolled back already.
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection that holds the only write lock; undone unless it commits itself."""
-    with connected(path) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+    with connected(path) as connection, holding(connection):
+        yield connection
 
 
 @contextmanager

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.disk.databases import (
     creating,
+    guarded,
     has_whole_pages,
     owner_and_version,
     schema_of,
     writing,
 )
 from chaffinch.disk.files import make_folder
-from chaffinch.errors import Reason, StorageFault
+from chaffinch.errors import Reason
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,9 @@ class RecordKind:
                 self._check_whole(connection)
             yield connection
 
-    @contextmanager
-    def _guarded(self, *, adding: bool) -> Iterator[None]:
-        """Turn what the disk or SQLite complain about into StorageFault."""
-        try:
-            yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:
-            # What SQLite says of a damaged schema can hold bytes that are no text.
-            got = "a damaged file" if isinstance(error, UnicodeError) else error
-            raise StorageFault(
-                f"The {self.name} must be whole and within reach. Got: {got}.",
-                hint=self.hint,
-                reason=Reason.UNCERTAIN if adding else None,
-            ) from None
+    def _guarded(self, *, adding: bool) -> AbstractContextManager[None]:
+        reason = Reason.UNCERTAIN if adding else None
+        return guarded(self.name, hint=self.hint, reason=reason)
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is no record of this kind, or was damaged."""

@@ -9,27 +9,30 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from chaffinch.disk.databases import creating, owner_and_version, schema_of
+from chaffinch.disk.databases import (
+    DURABLE,
+    connect,
+    creating,
+    guarded,
+    holding,
+    owner_and_version,
+    schema_of,
+)
 from chaffinch.disk.files import make_folder
 from chaffinch.disk.locks import lock_file
 from chaffinch.errors import Reason, StorageFault
 
-_PATIENCE = 60.0
-"""Seconds for which owner and readers wait for one another."""
 _OWNER_PATIENCE = 5.0
 """Seconds to wait for the owner before, who may be on its way out."""
 _UNDONE = {sqlite3.SQLITE_FULL: Reason.NO_SPACE, sqlite3.SQLITE_BUSY: Reason.BUSY}
 """What SQLite undoes all of a change for."""
 _PRAGMAS = (
-    # EXTRA also syncs the folder after a journal is removed; see databases.connected.
-    "PRAGMA synchronous = EXTRA",
-    "PRAGMA fullfsync = ON",
-    "PRAGMA trusted_schema = OFF",
+    *DURABLE,
     # What is deleted is overwritten: a purged report must not be left in a free page.
     "PRAGMA secure_delete = ON",
     # 16 MiB. With SQLite's own 2 MiB a batch that leaves the pool spills, and syncs many times.
@@ -64,7 +67,7 @@ class StoreKind:
                     made = tuple(statement for step in self.steps for statement in step)
                     with creating(path, self.owner, self.version, made):
                         pass
-                connection = _connected(path)
+                connection = connect(path)
                 try:
                     for pragma in _PRAGMAS:
                         connection.execute(pragma)
@@ -96,7 +99,7 @@ class StoreKind:
         A change of the owner is waited for, for so many seconds; without them for a minute.
         It may write in one case: what a killed owner had not committed is undone by SQLite.
         """
-        with self.guarded(changing=False), closing(_connected(path, patience)) as connection:
+        with self.guarded(changing=False), closing(connect(path, patience)) as connection:
             connection.execute("PRAGMA query_only = ON")
             if self._version_of(connection) < self.version:
                 raise sqlite3.DatabaseError("one of an older format, which its owner brings up")
@@ -109,27 +112,19 @@ class StoreKind:
         After a change that failed nobody knows what is on the disk, unless SQLite says that it was
         full, or that somebody else has held the file for all of the time that it waits.
         """
-        try:
+        reason = Reason.UNCERTAIN if changing else None
+        with guarded(self.name, hint=self.hint, reason=reason, reasons=_UNDONE):
             yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:
-            # What SQLite says of a damaged schema can hold bytes that are no text.
-            got = "a damaged file" if isinstance(error, UnicodeError) else error
-            # The lower byte of an extended code is the plain one.
-            code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-            raise StorageFault(
-                f"The {self.name} must be whole and within reach. Got: {got}.",
-                hint=self.hint,
-                reason=_UNDONE.get(code, Reason.UNCERTAIN if changing else None),
-            ) from None
 
     def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
         version = self._version_of(connection)
         if version < self.version:
-            with _transaction(connection):
+            with holding(connection):
                 for step in self.steps[version:]:
                     for statement in step:
                         connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {self.version}")
+                connection.execute("COMMIT")
         if sorted(schema_of(connection)) != self._schema():
             raise sqlite3.DatabaseError("a file with other tables")
 
@@ -176,8 +171,9 @@ class Store:
         try:
             # Before the transaction: inside of one SQLite takes no notice.
             self._connection.execute(f"PRAGMA cache_spill = {'ON' if spills else 'OFF'}")
-            with _transaction(self._connection):
+            with holding(self._connection):
                 yield self._connection
+                self._connection.execute("COMMIT")
         # Only what SQLite says: the block may raise errors of its own, which are no faults of the
         # store.
         except sqlite3.Error:
@@ -199,22 +195,3 @@ class Store:
             if row is None:
                 return
             yield row
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            # On a full disk SQLite may have rolled back already.
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-
-
-def _connected(path: Path, patience: float | None = None) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode=rw"
-    waits = _PATIENCE if patience is None else patience
-    return sqlite3.connect(address, uri=True, timeout=waits, isolation_level=None)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.disk import databases
 from chaffinch.disk.databases import LEDGER, creating, has_whole_pages, owner_and_version, schema_of
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidInput, Reason, StorageFault
@@ -23,7 +24,6 @@ from chaffinch.privacy import Target
 
 ROLES = ("client", "analyzer")
 _VERSION, _WITH_CONTENTS = 1, 2
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 # typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
 # triggers also stop INSERT OR REPLACE, which removes rows without asking the delete trigger.
@@ -140,30 +140,21 @@ class History:
         return _entry(self.mark.hash, (sequence, key, charge, subject), kept)
 
 
-@contextmanager
-def guarded(*, charging: bool = False) -> Iterator[None]:
+def guarded(*, charging: bool = False) -> AbstractContextManager[None]:
     """Turn what the disk, the system or SQLite complain about into StorageFault.
 
     While a charge is written (``charging``) it is not known how far it came.
     """
-    try:
-        yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:
-        # What SQLite says of a damaged schema can hold bytes that are no text.
-        undecodable = isinstance(error, UnicodeError)
-        # The lower byte of an extended code is the plain one.
-        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-        if undecodable or code in _DAMAGED:
-            raise _broken("a whole database", "damaged pages, or another file") from None
-        hint = "check both files and their folders; nothing was charged"
-        if charging:
-            hint = "nothing was acknowledged; a charge may be tried again with the same key"
-        reason = Reason.UNCERTAIN if charging else None
-        raise StorageFault(
-            f"The ledger's storage must be whole and within reach. Got: {error}.",
-            hint=hint,
-            reason=Reason.BUSY if code == sqlite3.SQLITE_BUSY else reason,
-        ) from error
+    hint = "check both files and their folders; nothing was charged"
+    if charging:
+        hint = "nothing was acknowledged; a charge may be tried again with the same key"
+    return databases.guarded(
+        "ledger's storage",
+        hint=hint,
+        reason=Reason.UNCERTAIN if charging else None,
+        reasons={sqlite3.SQLITE_BUSY: Reason.BUSY},
+        damaged=_broken("a whole database", "damaged pages, or another file"),
+    )
 
 
 def create(path: Path, head: Head) -> None:
