@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.opening import absent_reports
@@ -149,11 +149,12 @@ class AnalyzerSettings:
 
     level: float = 0.95
     """How surely an interval holds the truth."""
-    openers: int = field(default_factory=cores)
+    openers: Annotated[int, "processes that open messages; without this one for each core", 8] = (
+        field(default_factory=cores)
+    )
     cluster: Cluster | None = None
     """Opens messages in place of processes here, where there is one."""
-    look_seconds: float = 0.5
-    """Between two looks at what has arrived."""
+    look_seconds: Annotated[float, "between two looks at what has arrived"] = 0.5
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
@@ -23,11 +23,12 @@ from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, A
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
+from chaffinch.services.examples import write_example
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import run
 from chaffinch.services.settings import (
-    SERVER_LIMITS,
+    ADMIN,
     FrontModel,
     FrontSettings,
     Place,
@@ -35,53 +36,10 @@ from chaffinch.services.settings import (
     limits_of,
     read_file,
     silent_of,
-    tls_example,
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.worker_thread import worker_thread
 from chaffinch.wire.documents import Strict
-
-EXAMPLE = f"""\
-# The settings of an analyzer, for `chaffinch serve analyzer`.
-# Paths are taken from where this file is. What is commented out is the default, unless its line
-# says what holds without it.
-
-# The plans that it runs: files of `chaffinch plan --parties`, which name its identity.
-plans = ["survey.plan.json"]
-# The key folder of `chaffinch keys create`, for this user alone.
-keys = "keys"
-# Where batches wait, and releases are kept. Nobody else writes there.
-data = "data"
-
-[analyzer]
-# Where the last hop sends batches to, and people read releases.
-listen = "127.0.0.1:8083"
-# For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
-admin = "127.0.0.1:9083"
-# How surely an interval holds the truth.
-# level = 0.95
-
-# The budget that pays for releases: files of `chaffinch ledger create`. Without it every batch
-# is released, each once.
-# [analyzer.budget]
-# ledger = "ledger.db"
-# mark = "ledger.mark"
-
-{tls_example("analyzer")}
-# Open messages on a Spark cluster in place of processes here. Everything else stays here.
-# [analyzer.cluster]
-# engine = "spark"
-# master = "spark://host:7077"  # without this, what Spark's own settings say
-# job_seconds = 600.0           # after which a job is cancelled, and tried again
-# patience = 120.0  # seconds to wait for a first worker of it
-
-[analyzer.limits]
-# batch_bytes = 4294967296      # of one batch
-# at_once = 4                   # batches of a plan that may be on their way in
-# free_bytes = 536870912        # that must be free on the disk beside them
-# openers = 8                   # processes that open messages; without this one for each core
-# look_seconds = 0.5            # between two looks at what has arrived
-{SERVER_LIMITS}"""
 
 
 @dataclass(frozen=True)
@@ -108,29 +66,51 @@ class AnalyzerFile:
 
 
 class _Budget(Strict):
-    ledger: str
-    mark: str
+    ledger: str = Field(examples=["ledger.db"])
+    mark: str = Field(examples=["ledger.mark"])
 
     def build(self, base: Path) -> Budget:
         return Budget(base / self.ledger, base / self.mark)
 
 
 class _Analyzer(FrontModel):
-    limited: ClassVar = (BatchLimits, Limits, AnalyzerSettings)
+    limited: ClassVar = (BatchLimits, AnalyzerSettings, Limits)
 
-    level: Annotated[float, Field(ge=0.5, le=1 - 1e-12)] = AnalyzerSettings.level
-    budget: _Budget | None = None
-    cluster: ClusterModel | None = None
+    listen: str = Field(
+        description="Where the last hop sends batches to, and people read releases.",
+        examples=["127.0.0.1:8083"],
+    )
+    admin: str = Field(description=ADMIN, examples=["127.0.0.1:9083"])
+    level: float = Field(
+        AnalyzerSettings.level,
+        ge=0.5,
+        le=1 - 1e-12,
+        description="How surely an interval holds the truth.",
+    )
+    budget: _Budget | None = Field(
+        None,
+        description="The budget that pays for releases: files of `chaffinch ledger create`. "
+        "Without it every batch is released, each once.",
+    )
+    cluster: ClusterModel | None = Field(
+        None,
+        description="Open messages on a Spark cluster in place of processes here. Everything else "
+        "stays here.",
+    )
 
-    @field_validator("limits")
+    @field_validator("limits", mode="before")
     @classmethod
-    def _without_level(cls, given: dict[str, int | float]) -> dict[str, int | float]:
-        if "level" in given:
+    def _without_level(cls, given: object) -> object:
+        if isinstance(given, dict) and "level" in given:
             raise ValueError("level is no limit: it stands in [analyzer]")
         return given
 
 
 class _File(PlaceModel):
+    data: str = Field(
+        description="Where batches wait, and releases are kept. Nobody else writes there.",
+        examples=["data"],
+    )
     analyzer: _Analyzer
 
     def build(self, base: Path) -> AnalyzerFile:
@@ -144,6 +124,9 @@ class _File(PlaceModel):
             limits_of(found.limits, BatchLimits),
             limits_of(found.limits, AnalyzerSettings, level=found.level, cluster=cluster),
         )
+
+
+EXAMPLE = write_example("The settings of an analyzer, for `chaffinch serve analyzer`.", _File)
 
 
 def read_analyzer(path: str | Path) -> AnalyzerFile:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from chaffinch.disk.files import make_folder, require_links
 from chaffinch.disk.leftovers import remove_leftovers
@@ -39,11 +39,9 @@ _Known = TypeVar("_Known")
 class BatchLimits:
     """What the hop before may use."""
 
-    batch_bytes: int = 4 << 30
-    at_once: int = 4
-    """How many batches of a plan may be on their way in."""
-    free_bytes: int = 512 << 20
-    """What must be free on the disk beside a batch that is coming."""
+    batch_bytes: Annotated[int, "of one batch of the hop before"] = 4 << 30
+    at_once: Annotated[int, "batches of a plan that may be on their way in"] = 4
+    free_bytes: Annotated[int, "that must be free on the disk beside them"] = 512 << 20
 
 
 USUAL_BATCHES = BatchLimits()

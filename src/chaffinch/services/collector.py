@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.keys.folder import GRACE, KeyFolder
@@ -44,10 +45,10 @@ _LONGEST_WAY = GRACE / 2
 class CollectorLimits:
     """What one request may bring, and all of them."""
 
-    body_bytes: int = 4 << 20
-    reports: int = 4096
-    pending_bytes: int = 32 << 20
-    """Of all requests together, in memory on their way to the disk."""
+    body_bytes: Annotated[int, "of one upload"] = 4 << 20
+    reports: Annotated[int, "in one upload"] = 4096
+    pending_bytes: Annotated[int, "in memory, on their way to the disk"] = 32 << 20
+    """Of all requests together."""
     inbox: InboxLimits = USUAL_INBOX
     batches: BatchLimits = USUAL_BATCHES
 

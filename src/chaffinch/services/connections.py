@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
-from typing import Self, cast
+from typing import Annotated, Self, cast
 
 from chaffinch.errors import MissingExtra
 from chaffinch.services.http import Application, Request, Response, SenderGone, refusal, refuse_all
@@ -48,15 +48,13 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Limits:
     """What one sender may use."""
 
-    head_bytes: int = 8 << 10
-    connections: int = 512
-    patience_seconds: float = 10.0
-    """How long a head may take, a body, and a piece of an answer until it is read."""
-    slowest_rate: int = 64 << 10
-    """A long body has a second more for so many bytes that have come."""
-    idle_seconds: float = 30.0
-    stop_seconds: float = 10.0
-    """How long requests are waited for that are under way when the service is to stop."""
+    head_bytes: Annotated[int, "of the head of a request"] = 8 << 10
+    connections: Annotated[int, "at the same time"] = 512
+    patience_seconds: Annotated[float, "that a head may take, and a body"] = 10.0
+    """Also a piece of an answer, until it is read."""
+    slowest_rate: Annotated[int, "a long body has a second more for so many bytes"] = 64 << 10
+    idle_seconds: Annotated[float, "that a connection may say nothing"] = 30.0
+    stop_seconds: Annotated[float, "that requests under way have when the service stops"] = 10.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Self
+from typing import Annotated, Self
 
 from chaffinch.disk.damaged import SUFFIX
 from chaffinch.disk.files import make_folder
@@ -44,13 +44,13 @@ _WORK_PER_LOOK = 20
 class InboxLimits:
     """How much may wait, and where."""
 
-    plan_bytes: int = 1 << 30
-    """On the disk for one plan, not yet opened."""
-    free_bytes: int = 512 << 20
-    """What must be free on the disk: shuffling needs room, too."""
-    segment_bytes: int = LARGEST_SEGMENT
-    segment_seconds: float = 1.0
-    """A segment that is so long or so old is sealed, and can be opened."""
+    plan_bytes: Annotated[int, "on the disk for one plan, not yet opened"] = 1 << 30
+    free_bytes: Annotated[int, "that must be free on the disk"] = 512 << 20
+    """Shuffling needs room, too."""
+    segment_bytes: Annotated[int, "after which a segment is closed, and can be opened"] = (
+        LARGEST_SEGMENT
+    )
+    segment_seconds: Annotated[float, "or after so long"] = 1.0
 
 
 USUAL_INBOX = InboxLimits()

@@ -11,22 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import Field
+
 from chaffinch.disk.damaged import put_aside_in
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.plan import Plan
 from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import has_come
 from chaffinch.services.admin import Board, publish_status
-from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
-from chaffinch.services.group_commit import InboxLimits
+from chaffinch.services.examples import write_example
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import run
 from chaffinch.services.settings import (
-    SERVER_LIMITS,
+    ADMIN,
     Address,
     FrontModel,
     FrontSettings,
@@ -36,7 +37,6 @@ from chaffinch.services.settings import (
     limits_of,
     read_file,
     silent_of,
-    tls_example,
 )
 from chaffinch.services.shuffler import (
     FILTERS,
@@ -50,66 +50,8 @@ from chaffinch.services.shuffler import (
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.worker_thread import worker_thread
-from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import unopened_segments
-from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
-
-EXAMPLE = f"""\
-# The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
-# Paths are taken from where this file is. What is commented out is the default, unless its line
-# says what holds without it.
-
-# The plans that this hop runs: files of `chaffinch plan --parties`, which name its identity.
-plans = ["survey.plan.json"]
-# The key folder of `chaffinch keys create`, for this user alone.
-keys = "keys"
-# Where reports and batches wait. On a disk of its own; nobody else writes there.
-data = "data"
-
-[collector]
-# Where people's devices, or the hop before, send to.
-listen = "127.0.0.1:8081"
-# For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
-admin = "127.0.0.1:9081"
-
-{tls_example("collector")}
-[collector.limits]
-# body_bytes = 4194304          # of one upload
-# reports = 4096                # in one upload
-# pending_bytes = 33554432      # in memory, on their way to the disk
-# plan_bytes = 1073741824       # on the disk for one plan, not yet opened
-# free_bytes = 536870912        # that must be free on the disk
-# segment_bytes = 8388608       # after which a segment is closed, and can be opened
-# segment_seconds = 1.0         # or after so long
-# batch_bytes = 4294967296      # of one batch of the hop before
-# at_once = 4                   # batches of a plan that may be on their way in
-{SERVER_LIMITS}
-[shuffler]
-admin = "127.0.0.1:9082"
-# trusted = "roots.pem"         # TLS roots for the next party, in place of the system's
-
-# Open envelopes on a Spark cluster in place of processes here. Everything else stays here.
-# [shuffler.cluster]
-# engine = "spark"
-# master = "spark://host:7077"  # without this, what Spark's own settings say
-# job_seconds = 600.0           # after which a job is cancelled, and tried again
-# patience = 120.0  # seconds to wait for a first worker of it
-
-[shuffler.limits]
-# interval_seconds = 300.0      # between two ticks: what has its crowd by then leaves
-# largest_batch = 1000000       # reports; more are split at random, each part with its crowd
-# most_ticks = 1000             # after which a report without a crowd is dropped, and counted;
-                                # without this it waits for ever
-# openers = 8                   # processes that open envelopes; without this one for each core
-# memory_bytes = 268435456      # for a batch that is made
-# look_seconds = 0.2            # between two looks at the inbox
-# key_pause_seconds = 3600.0    # that keys of later parties are given out before others are
-# connect = 10.0                # seconds in which the next party must take a connection
-# reply = 60.0                  # and answer
-# first_pause = 1.0             # seconds before it is asked again; twice as many each time
-# longest_pause = 300.0
-"""
 
 
 @dataclass(frozen=True)
@@ -131,33 +73,48 @@ class HopSettings:
 
 
 class _Collector(FrontModel):
-    limited: ClassVar = (CollectorLimits, InboxLimits, BatchLimits, Limits)
+    limited: ClassVar = (CollectorLimits, Limits)
+
+    listen: str = Field(
+        description="Where people's devices, or the hop before, send to.",
+        examples=["127.0.0.1:8081"],
+    )
+    admin: str = Field(description=ADMIN, examples=["127.0.0.1:9081"])
 
     def build(self, base: Path) -> CollectorSettings:
-        inbox = limits_of(self.limits, InboxLimits)
-        batches = limits_of(self.limits, BatchLimits)
-        limits = limits_of(self.limits, CollectorLimits, inbox=inbox, batches=batches)
-        return CollectorSettings(self.front(base), limits)
+        return CollectorSettings(self.front(base), limits_of(self.limits, CollectorLimits))
 
 
 class _Shuffler(ServiceModel):
-    limited: ClassVar = (ShufflerSettings, ReleaseRule, Patience)
+    limited: ClassVar = (ShufflerSettings,)
 
-    trusted: str | None = None
-    cluster: ClusterModel | None = None
+    admin: str = Field(examples=["127.0.0.1:9082"])
+    trusted: str | None = Field(
+        None,
+        description="TLS roots for the next party, in place of the system's",
+        examples=["roots.pem"],
+    )
+    cluster: ClusterModel | None = Field(
+        None,
+        description="Open envelopes on a Spark cluster in place of processes here. Everything else "
+        "stays here.",
+    )
 
     def build(self, base: Path) -> ShufflerSettings:
         return limits_of(
             self.limits,
             ShufflerSettings,
-            rule=limits_of(self.limits, ReleaseRule),
-            patience=limits_of(self.limits, Patience),
             trusted=None if self.trusted is None else base / self.trusted,
             cluster=None if self.cluster is None else self.cluster.build(),
         )
 
 
 class _Hop(PlaceModel):
+    data: str = Field(
+        description="Where reports and batches wait. On a disk of its own; nobody else writes "
+        "there.",
+        examples=["data"],
+    )
     collector: _Collector
     shuffler: _Shuffler
 
@@ -168,6 +125,11 @@ class _Hop(PlaceModel):
             Address.of(self.shuffler.admin),
             self.shuffler.build(base),
         )
+
+
+EXAMPLE = write_example(
+    "The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.", _Hop
+)
 
 
 def read_hop(path: str | Path) -> HopSettings:

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -31,10 +31,18 @@ class Cluster:
 class ClusterModel(Strict):
     """What a file of settings says of a cluster."""
 
-    engine: Literal["spark"]
-    master: str | None = None
-    patience: Annotated[float, Field(gt=0)] = PATIENCE
-    job_seconds: Annotated[float, Field(gt=0)] = _JOB_SECONDS
+    engine: Literal["spark"] = Field(examples=["spark"])
+    master: str | None = Field(
+        None,
+        description="without this, what Spark's own settings say",
+        examples=["spark://host:7077"],
+    )
+    job_seconds: float = Field(
+        _JOB_SECONDS,
+        gt=0,
+        description="after which a job is cancelled, and tried again",
+    )
+    patience: float = Field(PATIENCE, gt=0, description="seconds to wait for a first worker of it")
 
     def build(self) -> Cluster:
         """Return the cluster."""

@@ -11,9 +11,19 @@ import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -27,16 +37,8 @@ from chaffinch.services.server import Listener
 from chaffinch.wire.documents import MESSAGES, Strict, guess_of, read_toml
 from chaffinch.wire.exchange import Exchange, NoReply
 
-SERVER_LIMITS = """\
-# head_bytes = 8192             # of the head of a request
-# connections = 512             # at the same time
-# patience_seconds = 10.0       # that a head may take, and a body
-# slowest_rate = 65536          # a long body has a second more for so many bytes
-# idle_seconds = 30.0           # that a connection may say nothing
-# stop_seconds = 10.0           # that requests under way have when the service stops
-"""
-"""The end of the limits in an example: those of whatever listens."""
-
+ADMIN = "For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address."
+"""What an example says of the address for operators."""
 _LARGEST = 1 << 20
 _ANSWER_SECONDS = 2.0
 _RULE = "the settings of a service"
@@ -155,8 +157,15 @@ class FrontSettings:
 class PlaceModel(Strict):
     """What every file says."""
 
-    plans: Annotated[list[str], Field(min_length=1)]
-    keys: str
+    plans: Annotated[list[str], Field(min_length=1)] = Field(
+        description="The plans that it runs: files of `chaffinch plan --parties`, which name its "
+        "identity.",
+        examples=[["survey.plan.json"]],
+    )
+    keys: str = Field(
+        description="The key folder of `chaffinch keys create`, for this user alone.",
+        examples=["keys"],
+    )
     data: str
 
     def place(self, base: Path) -> Place:
@@ -170,7 +179,6 @@ class ServiceModel(Strict):
     limited: ClassVar[tuple[type, ...]]
     """The dataclasses whose numbers are its limits."""
 
-    admin: str
     limits: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("admin", "listen", check_fields=False)
@@ -185,12 +193,16 @@ class ServiceModel(Strict):
     @field_validator("limits")
     @classmethod
     def _known(cls, given: dict[str, Any]) -> dict[str, int | float]:
-        return _checked_limits(given, *cls.limited)
+        allowed = numbers_of(*cls.limited)
+        faults = [_fault(name, value, allowed) for name, value in given.items()]
+        if any(faults):
+            raise ValueError("; ".join(filter(None, faults)))
+        return given
 
 
 class _Tls(Strict):
-    certificate: str
-    private_key: str
+    certificate: str = Field(examples=["certificate.pem"])
+    private_key: str = Field(examples=["private-key.pem"])
 
     def build(self, base: Path) -> Tls:
         return Tls(base / self.certificate, base / self.private_key)
@@ -200,7 +212,8 @@ class FrontModel(ServiceModel):
     """What a file says of a service that others send to."""
 
     listen: str
-    tls: _Tls | None = None
+    admin: str
+    tls: _Tls | None = Field(None, description="Speak TLS without a proxy in front.")
 
     def front(self, base: Path) -> FrontSettings:
         """Return where it listens, with files from where the settings are."""
@@ -212,17 +225,33 @@ class FrontModel(ServiceModel):
         )
 
 
-def _checked_limits(given: dict[str, Any], *kinds: type) -> dict[str, int | float]:
-    """Return limits that are positive numbers of some dataclasses; ValueError for others."""
-    hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
-    allowed = {name: hint for name, hint in hints.items() if hint in (int, float, int | None)}
-    faults = [_fault(name, value, allowed) for name, value in given.items()]
-    if any(faults):
-        raise ValueError("; ".join(filter(None, faults)))
-    return given
+class LimitNumber(NamedTuple):
+    """A number that a file may give, declared as ``name: Annotated[kind, text] = default``.
+
+    Where the default is no number, an example stands behind the text: ``[kind, text, example]``.
+    """
+
+    kind: Any
+    text: str
+    example: Any
 
 
-def _fault(name: str, value: object, allowed: dict[str, Any]) -> str:
+def numbers_of(*kinds: type) -> dict[str, LimitNumber]:
+    """Return the numbers of dataclasses, and of those inside of them, by name."""
+    found: dict[str, LimitNumber] = {}
+    for kind in kinds:
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            if get_origin(hint) is Annotated:
+                plain, text, *shown = get_args(hint)
+                example = shown[0] if shown else getattr(kind, name)
+                found.setdefault(name, LimitNumber(plain, text, example))
+            elif is_dataclass(hint):
+                for inner, number in numbers_of(cast("type", hint)).items():
+                    found.setdefault(inner, number)
+    return found
+
+
+def _fault(name: str, value: object, allowed: Mapping[str, LimitNumber]) -> str:
     """Return what is wrong with a limit; nothing if nothing is."""
     if name not in allowed:
         return f"{name} {MESSAGES['extra_forbidden']}{guess_of(name, list(allowed))}"
@@ -230,23 +259,19 @@ def _fault(name: str, value: object, allowed: dict[str, Any]) -> str:
         return f"{name} must be a number"
     if not 0 < value < 1 << 60:
         return f"{name} must be above 0"
-    return f"{name} must be whole" if allowed[name] is not float and value != int(value) else ""
+    whole = allowed[name].kind is not float
+    return f"{name} must be whole" if whole and value != int(value) else ""
 
 
-def limits_of(given: dict[str, int | float], kind: Callable[..., _Made], **others: Any) -> _Made:
-    """Return a dataclass with the limits that a file gives, and its own for the rest."""
-    names = {one.name for one in fields(cast("Any", kind))}
-    return kind(**{name: value for name, value in given.items() if name in names}, **others)
-
-
-def tls_example(service: str) -> str:
-    """Return what an example says of TLS."""
-    return f"""\
-# Speak TLS without a proxy in front.
-# [{service}.tls]
-# certificate = "certificate.pem"
-# private_key = "private-key.pem"
-"""
+def limits_of(given: Mapping[str, int | float], kind: type[_Made], **others: Any) -> _Made:
+    """Return a dataclass with the limits that a file gives, also to those inside of it."""
+    made = dict(others)
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint):
+            made[name] = limits_of(given, cast("type", hint))
+        elif name in given:
+            made[name] = given[name]
+    return kind(**made)
 
 
 def names_analyzer(path: str | Path) -> bool:

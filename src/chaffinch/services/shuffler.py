@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from chaffinch.disk.damaged import put_aside
 from chaffinch.disk.faults import storage_fault
@@ -71,20 +71,23 @@ _SEGMENTS_AT_ONCE = 256
 class ShufflerSettings:
     """How a hop works, whatever the plan."""
 
-    interval_seconds: float = 300.0
-    """Between two ticks."""
+    interval_seconds: Annotated[float, "between two ticks: what has its crowd by then leaves"] = (
+        300.0
+    )
     rule: ReleaseRule = field(default_factory=ReleaseRule)
-    openers: int = field(default_factory=cores)
+    openers: Annotated[int, "processes that open envelopes; without this one for each core", 8] = (
+        field(default_factory=cores)
+    )
     cluster: Cluster | None = None
     """Opens envelopes in place of processes here, where there is one."""
-    memory_bytes: int = MEMORY
-    look_seconds: float = 0.2
-    """Between two looks at the inbox."""
+    memory_bytes: Annotated[int, "for a batch that is made"] = MEMORY
+    look_seconds: Annotated[float, "between two looks at the inbox"] = 0.2
+    key_pause_seconds: Annotated[
+        float, "that keys of later parties are given out before others are"
+    ] = 3600.0
     patience: Patience = field(default_factory=Patience)
     trusted: Path | None = None
     """A file of TLS roots for the next party; those of the system where there is none."""
-    key_pause_seconds: float = 3600.0
-    """How long the same keys of the later parties are given out before others are."""
 
     def __post_init__(self) -> None:
         # A key of a later party that is not the newest is taken for two days, unless it is told

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Annotated
 
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
@@ -43,10 +44,10 @@ _WORDS = {kind.word for kind in Kind}
 class Patience:
     """How long the next party is waited for, in seconds."""
 
-    connect: float = 10.0
-    reply: float = 60.0
-    first_pause: float = 1.0
-    longest_pause: float = 300.0
+    connect: Annotated[float, "seconds in which the next party must take a connection"] = 10.0
+    reply: Annotated[float, "and answer"] = 60.0
+    first_pause: Annotated[float, "seconds before it is asked again; twice as many each time"] = 1.0
+    longest_pause: Annotated[float, ""] = 300.0
 
     def pause(self, failures: int) -> float:
         """Return how long to wait after so many failures: twice as long each time, jittered."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,15 @@ LARGEST_BATCH = 1_000_000
 class ReleaseRule:
     """When reports leave, and how many at most together."""
 
-    largest_batch: int = LARGEST_BATCH
-    most_ticks: int | None = None
-    """Ticks after which a report that found no crowd is dropped, and counted; None: never."""
+    largest_batch: Annotated[int, "reports; more are split at random, each part with its crowd"] = (
+        LARGEST_BATCH
+    )
+    most_ticks: Annotated[
+        int | None,
+        "after which a report without a crowd is dropped, and counted; without this it waits for "
+        "ever",
+        1000,
+    ] = None
 
     def __post_init__(self) -> None:
         checks.whole("largest batch", self.largest_batch, least=1)
