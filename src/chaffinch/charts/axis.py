@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +31,16 @@ class Axis:
             raise InvalidInput("axis", "from a low to a high number", (self.low, self.high))
         if self.scale == "log" and not self.low > 0:
             raise InvalidInput("low end of a logarithmic axis", "above 0", self.low)
+
+    @classmethod
+    def around(cls, label: str, ends: Iterable[float], *, room: float) -> Axis:
+        """Return an axis that goes on beyond all estimates, by a share ``room`` of its length."""
+        found = list(ends)
+        low, high = min(found), max(found)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise InvalidInput("estimates", "finite numbers", "one that is not")
+        beyond = room * (high - low) or 0.5 * abs(high) or 1.0
+        return cls(label, low - beyond, high + beyond)
 
     def ticks(self, *, most: int = 8) -> tuple[tuple[float, str], ...]:
         """Return where the ticks stand and what is written there, ``most`` of them or fewer."""

@@ -7,7 +7,6 @@ narrow screen. Labels stand above their whiskers, where a long one has room.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,18 @@ from numpy.typing import ArrayLike
 
 from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import MOST_TICKS, Picture, across, element, framed, scale_below
+from chaffinch.charts.svg import (
+    MOST_TICKS,
+    Drawing,
+    Picture,
+    across,
+    element,
+    full_width,
+    grid_kind,
+    level,
+    scale_below,
+    upright,
+)
 from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput, checks
 
@@ -69,12 +79,13 @@ class DotFigure(Picture):
     note: str = ""
     """What is left out, if anything is."""
 
-    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the chart as an SVG element; ``name`` must differ between those of a page.
-
-        It takes the width it is given. ``styled=False`` leaves the looks to the page.
-        """
-        return _draw_svg(self, name=name, styled=styled)
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
+        bottom = _LEGEND + _ROW * len(self.dots)
+        body = [*_legend(self), *scale_below(self.x, bottom)]
+        for number, dot in enumerate(self.dots):
+            top = _LEGEND + _ROW * number
+            body.extend([*_grid(self.x, top), *_row(dot, self.x, top)])
+        return Drawing(body, full_width(bottom + _AXIS), self.note)
 
 
 def estimates_chart(
@@ -182,11 +193,7 @@ def _dot(
 
 def _axis(label: str, dots: Sequence[Dot], *, zero: bool) -> Axis:
     ends = [end for dot in dots for end in dot.ends] + ([0.0] if zero else [])
-    low, high = min(ends), max(ends)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInput("estimates", "finite numbers", "one that is not")
-    room = _ROOM * (high - low) or 0.5 * abs(high) or 1.0
-    return Axis(label, low - room, high + room)
+    return Axis.around(label, ends, room=_ROOM)
 
 
 def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> str:
@@ -199,35 +206,18 @@ def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> s
     return words
 
 
-def _draw_svg(figure: DotFigure, *, name: str, styled: bool) -> str:
-    """Return the SVG element of a chart of estimates."""
-    bottom = _LEGEND + _ROW * len(figure.dots)
-    body = [*_legend(figure), *scale_below(figure.x, bottom)]
-    for number, dot in enumerate(figure.dots):
-        top = _LEGEND + _ROW * number
-        body.extend([*_grid(figure.x, top), *_row(dot, figure.x, top)])
-    return framed(
-        body,
-        name=name,
-        title=figure.title,
-        description=f"{figure.alternative} {figure.note}".strip(),
-        size=f'width="100%" height="{bottom + _AXIS}"',
-        styled=styled,
-    )
-
-
 def _legend(figure: DotFigure) -> Iterator[str]:
     """Yield what the marks mean; only those that there are."""
-    level = rounding.percent_text(figure.level)
+    share = rounding.percent_text(figure.level)
     yield element("circle", cx=5, cy=10, r=4.5, class_="cf-dot")
     yield element("text", "estimate", x=14, y=14, class_="cf-soft")
     x = 72.0
     for kind, words, there in (
-        ("cf-each", f"{level}, each", any(dot.each for dot in figure.dots)),
-        ("cf-together", f"{level}, all together", any(dot.together for dot in figure.dots)),
+        ("cf-each", f"{share}, each", any(dot.each for dot in figure.dots)),
+        ("cf-together", f"{share}, all together", any(dot.together for dot in figure.dots)),
     ):
         if there:
-            yield element("line", x1=x, x2=x + 16, y1=10, y2=10, class_=kind)
+            yield level(10, x, x + 16, kind)
             yield element("text", words, x=x + 20, y=14, class_="cf-soft")
             x += 32 + 6.3 * len(words)
 
@@ -235,9 +225,7 @@ def _legend(figure: DotFigure) -> Iterator[str]:
 def _grid(axis: Axis, top: int) -> Iterator[str]:
     """Yield the grid behind one row of whiskers; it leaves out the labels above them."""
     for value, _ in axis.ticks(most=MOST_TICKS):
-        at = across(axis, value)
-        kind = "cf-zero" if value == 0 else "cf-grid"
-        yield element("line", x1=at, x2=at, y1=top + 19, y2=top + 35, class_=kind)
+        yield upright(across(axis, value), top + 19, top + 35, grid_kind(value))
 
 
 def _row(dot: Dot, axis: Axis, top: int) -> Iterator[str]:
@@ -249,11 +237,10 @@ def _row(dot: Dot, axis: Axis, top: int) -> Iterator[str]:
     if dot.together:
         yield _line(axis, dot.together, middle, "cf-together")
         for end in dot.together:
-            at = across(axis, end)
-            yield element("line", x1=at, x2=at, y1=middle - 4, y2=middle + 4, class_="cf-together")
+            yield upright(across(axis, end), middle - 4, middle + 4, "cf-together")
     yield element("circle", cx=across(axis, dot.estimate), cy=middle, r=4.5, class_="cf-dot")
 
 
 def _line(axis: Axis, ends: _Interval, y: int, kind: str) -> str:
     low, high = (across(axis, end) for end in ends)
-    return element("line", x1=low, x2=high, y1=y, y2=y, class_=kind)
+    return level(y, low, high, kind)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, element, escape, framed, headline
+from chaffinch.charts.svg import Drawing, Picture, element, escape, headline, level, upright
 from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput, MissingExtra, checks
 from chaffinch.privacy.guarantee import PROVEN, Method, commas_in
@@ -100,11 +100,7 @@ class Figure(Picture):
         """Return the figure drawn with plain characters, ``width`` columns wide."""
         return _draw_text(self, width=width, height=height)
 
-    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the figure as an SVG element; ``name`` must differ between those of a page.
-
-        ``styled=False`` leaves the looks to the page.
-        """
+    def _draw(self, *, name: str, styled: bool) -> Drawing:
         return _draw_svg(self, name=name, styled=styled)
 
 
@@ -183,8 +179,8 @@ def _trace_text(series: Series, mark: str, figure: Figure, grid: list[list[str]]
         before = here
 
 
-def _draw_svg(figure: Figure, *, name: str, styled: bool) -> str:
-    """Return the SVG element of a figure of lines; its legend stands below it."""
+def _draw_svg(figure: Figure, *, name: str, styled: bool) -> Drawing:
+    """Return the drawing of a figure of lines; its legend stands below it."""
     kinds = _svg_classes(figure)
     clip = f"{escape(name)}-frame"
     body = [*_svg_axes(figure), f'<clipPath id="{clip}">{_svg_frame()}</clipPath>']
@@ -194,22 +190,14 @@ def _draw_svg(figure: Figure, *, name: str, styled: bool) -> str:
     body.append("</g>")
     for number, (series, kind) in enumerate(zip(figure.series, kinds, strict=True)):
         y = _HEIGHT + 14 + _LINE * number
-        body.append(
-            element("line", x1=_LEFT, x2=_LEFT + 28, y1=y - 4, y2=y - 4, class_=f"cf-line {kind}")
-        )
+        body.append(level(y - 4, _LEFT, _LEFT + 28, f"cf-line {kind}"))
         body.append(element("text", _legend_name(series), x=_LEFT + 36, y=y))
     height = _HEIGHT + 14 + _LINE * len(figure.series)
     # A page has the title beside the picture; alone it has to say itself what it shows.
     words, room = headline(figure.title, bottom=-6) if styled else ([], -6)
     body.extend(words)
-    return framed(
-        body,
-        name=name,
-        title=figure.title,
-        description=f"{figure.alternative} {figure.caption}",
-        size=f'viewBox="0 {-room - 6} {_WIDTH} {height + room + 6}" width="100%"',
-        styled=styled,
-    )
+    size = f'viewBox="0 {-room - 6} {_WIDTH} {height + room + 6}" width="100%"'
+    return Drawing(body, size, figure.caption)
 
 
 def _svg_classes(figure: Figure) -> list[str]:
@@ -229,11 +217,11 @@ def _svg_axes(figure: Figure) -> Iterator[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     for value, label in figure.x.ticks():
         x = _across(figure, value)
-        yield element("line", x1=x, x2=x, y1=_TOP, y2=bottom, class_="cf-grid")
+        yield upright(x, _TOP, bottom, "cf-grid")
         yield element("text", label, x=x, y=bottom + 16, text_anchor="middle", class_="cf-soft")
     for value, label in figure.y.ticks():
         y = _down(figure, value)
-        yield element("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="cf-grid")
+        yield level(y, _LEFT, right, "cf-grid")
         yield element("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end", class_="cf-soft")
     yield element("text", figure.x.label, x=right, y=bottom + 34, text_anchor="end")
     yield element("text", figure.y.label, x=6, y=14)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, element, framed, headline
+from chaffinch.charts.svg import Drawing, Picture, element, full_width, headline
 from chaffinch.errors import InvalidInput
 
 _MOST_NUMBERED = 64
@@ -96,12 +96,17 @@ class HeatFigure(Picture):
                 if not math.isnan(value):
                     yield row, column
 
-    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the map as an SVG element; ``name`` must differ between those of a page.
-
-        It takes the width it is given. ``styled=False`` leaves the looks to the page.
-        """
-        return _draw_svg(self, name=name, styled=styled)
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - no part has a name
+        """Draw the map, its scale below it."""
+        tall = _tall(self)
+        bottom = _HEAD + tall * len(self.rows)
+        body = [*_names(self, tall), *_cells(self, tall), *_scale(self, bottom)]
+        room = 0
+        if styled:
+            # A page has the title beside the picture; alone it has to say itself what it shows.
+            words, room = headline(self.title, bottom=0)
+            body = [f'<g transform="translate(0 {room})">', *words, *body, "</g>"]
+        return Drawing(body, full_width(bottom + _SCALE + room), self.note)
 
     def text(self) -> str:
         """Return the map as a table of plain characters; marked cells have a star."""
@@ -142,26 +147,6 @@ def short_number(value: float) -> str:
     digits = 2 if unit == 1.0 else 3
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(shown)) + 1e-12))
     return f"{shown:.{decimals}f}{sign}" if decimals <= _MOST_DECIMALS else f"{value:.1e}"
-
-
-def _draw_svg(figure: HeatFigure, *, name: str, styled: bool) -> str:
-    """Return the SVG element of a heat map; its scale stands below it."""
-    tall = _tall(figure)
-    bottom = _HEAD + tall * len(figure.rows)
-    body = [*_names(figure, tall), *_cells(figure, tall), *_scale(figure, bottom)]
-    room = 0
-    if styled:
-        # A page has the title beside the picture; alone it has to say itself what it shows.
-        words, room = headline(figure.title, bottom=0)
-        body = [f'<g transform="translate(0 {room})">', *words, *body, "</g>"]
-    return framed(
-        body,
-        name=name,
-        title=figure.title,
-        description=f"{figure.alternative} {figure.note}".strip(),
-        size=f'width="100%" height="{bottom + _SCALE + room:g}"',
-        styled=styled,
-    )
 
 
 def _tall(figure: HeatFigure) -> float:

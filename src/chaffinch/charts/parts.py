@@ -13,7 +13,7 @@ from itertools import combinations
 
 from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, across, element, framed, scale_below
+from chaffinch.charts.svg import Drawing, Picture, across, element, full_width, scale_below, upright
 from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput
 
@@ -60,9 +60,12 @@ class PartsFigure(Picture):
                 found.append((part.low, part.high))
         return found
 
-    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the figure as an SVG element; ``name`` must differ between those of a page."""
-        return _draw_svg(self, name=name, styled=styled)
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
+        bottom = _ROW * len(self.sets)
+        body = [*_edges(self, bottom), *scale_below(self.x, bottom)]
+        for number, one in enumerate(self.sets):
+            body.extend(_row(self, one, _ROW * number))
+        return Drawing(body, full_width(bottom + _AXIS), self.note)
 
 
 def _exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dict[_Sets, float]:
@@ -133,22 +136,6 @@ def _sets_in_words(some: _Sets, names: Sequence[str]) -> str:
     return f"only {listed[0]}" if len(listed) == 1 else f"exactly {' and '.join(listed)}"
 
 
-def _draw_svg(figure: PartsFigure, *, name: str, styled: bool) -> str:
-    """Return the SVG element of a linear diagram."""
-    bottom = _ROW * len(figure.sets)
-    body = [*_edges(figure, bottom), *scale_below(figure.x, bottom)]
-    for number, one in enumerate(figure.sets):
-        body.extend(_row(figure, one, _ROW * number))
-    return framed(
-        body,
-        name=name,
-        title=figure.title,
-        description=f"{figure.alternative} {figure.note}".strip(),
-        size=f'width="100%" height="{bottom + _AXIS}"',
-        styled=styled,
-    )
-
-
 def _row(figure: PartsFigure, name: str, top: int) -> Iterator[str]:
     yield element("text", shorten_text(name, _LABEL_COLUMNS), x=0, y=top + 14)
     yield _bar(figure.x, (figure.x.low, figure.x.high), top + 20, "cf-band")
@@ -161,7 +148,7 @@ def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
     for part in figure.parts[:-1]:
         at = across(figure.x, part.high)
         for top in range(0, bottom, _ROW):
-            yield element("line", x1=at, x2=at, y1=top + 18, y2=top + 36, class_="cf-zero")
+            yield upright(at, top + 18, top + 36, "cf-zero")
 
 
 def _bar(axis: Axis, ends: tuple[float, float], top: int, kind: str) -> str:

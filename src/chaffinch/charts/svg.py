@@ -10,7 +10,8 @@ import html
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from chaffinch.charts.axis import Axis
 
@@ -56,14 +57,48 @@ STYLE = """
 """.strip()
 
 
+class Drawing(NamedTuple):
+    """What is drawn of a picture."""
+
+    elements: Sequence[str]
+    size: str
+    """The attributes that say how much room it takes."""
+    note: str
+    """What is told beside the text alternative."""
+
+
+def full_width(height: float) -> str:
+    """Return the size of a drawing that is as wide as its place; across it has percentages."""
+    return f'width="100%" height="{height:g}"'
+
+
 class Picture(ABC):
     """What can be drawn; a notebook shows it by itself."""
 
     __slots__ = ()
 
+    title: str
+    alternative: str
+    """What the picture shows, for those who listen."""
+
     @abstractmethod
+    def _draw(self, *, name: str, styled: bool) -> Drawing: ...
+
     def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the picture as an SVG element; ``name`` must differ between those of a page."""
+        """Return the picture as an SVG element; ``name`` must differ between those of a page.
+
+        It takes the width it is given. ``styled=False`` leaves the looks to the page.
+        """
+        drawing = self._draw(name=name, styled=styled)
+        label, identity = escape(self.title), f"{escape(name)}-words"
+        opening = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="cf-chart" {drawing.size} role="img" '
+            f'aria-label="{label}" aria-describedby="{identity}">'
+        )
+        words = escape(f"{self.alternative} {drawing.note}".strip())
+        described = f'<title>{label}</title><desc id="{identity}">{words}</desc>'
+        looks = f"<style>{STYLE}</style>" if styled else ""
+        return "".join([opening, described, looks, *drawing.elements, "</svg>"])
 
     def _repr_svg_(self) -> str:
         # Cells of a notebook are one page: names in it must differ where pictures do.
@@ -95,18 +130,19 @@ def element(tag: str, text: str | None = None, /, **attributes: str | float) -> 
     return f"<{tag}{written}/>" if text is None else f"<{tag}{written}>{escape(text)}</{tag}>"
 
 
-def framed(
-    body: Iterable[str], *, name: str, title: str, description: str, size: str, styled: bool
-) -> str:
-    """Return the whole picture, with its name and its text alternative for those who listen."""
-    label, identity = escape(title), escape(name)
-    opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="cf-chart" {size} role="img" '
-        f'aria-label="{label}" aria-describedby="{identity}-words">'
-    )
-    described = f'<title>{label}</title><desc id="{identity}-words">{escape(description)}</desc>'
-    looks = f"<style>{STYLE}</style>" if styled else ""
-    return "".join([opening, described, looks, *body, "</svg>"])
+def level(y: float, left: str | float, right: str | float, kind: str) -> str:
+    """Return a level line."""
+    return element("line", x1=left, x2=right, y1=y, y2=y, class_=kind)
+
+
+def upright(x: str | float, top: float, bottom: float, kind: str) -> str:
+    """Return an upright line."""
+    return element("line", x1=x, x2=x, y1=top, y2=bottom, class_=kind)
+
+
+def grid_kind(value: float) -> str:
+    """Return the class of the line of a grid at a value: that of zero stands out."""
+    return "cf-zero" if value == 0 else "cf-grid"
 
 
 def headline(title: str, *, bottom: int) -> tuple[list[str], int]:

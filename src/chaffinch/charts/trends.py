@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Picture, element, framed
+from chaffinch.charts.svg import Drawing, Picture, element, full_width, grid_kind, level
 from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput, checks
 
@@ -54,9 +54,17 @@ class TrendFigure(Picture):
     note: str = ""
     """What is left out, if anything is."""
 
-    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
-        """Return the chart as an SVG element; ``name`` must differ between those of a page."""
-        return _draw_svg(self, name=name, styled=styled)
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
+        bottom = _TOP + _HEIGHT
+        body = [*_scale(self, bottom)]
+        for number, path in enumerate(self.paths):
+            body.extend(_line(self, number, path))
+        for number, path in enumerate(self.paths):
+            y = bottom + 44 + _LINE * number
+            body.append(level(y - 4, f"{_LEFT}%", f"{_LEFT + 6}%", f"cf-line {_KINDS[number]}"))
+            words = f"{shorten_text(path.label, _LABEL_COLUMNS)}: {path.said}"
+            body.append(element("text", words, x=f"{_LEFT + 7.5}%", y=y))
+        return Drawing(body, full_width(bottom + 44 + _LINE * len(self.paths)), self.note)
 
 
 def trend_chart(
@@ -114,45 +122,17 @@ def _path(
 def _axis(label: str, paths: Sequence[_TrendLine]) -> Axis:
     ends = [end for path in paths for ends in path.intervals for end in ends]
     ends += [estimate for path in paths for estimate in path.estimates]
-    low, high = min(ends), max(ends)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInput("estimates", "finite numbers", "one that is not")
-    room = _ROOM * (high - low) or 0.5 * abs(high) or 1.0
-    return Axis(label, low - room, high + room)
-
-
-def _draw_svg(figure: TrendFigure, *, name: str, styled: bool) -> str:
-    bottom = _TOP + _HEIGHT
-    body = [*_scale(figure, bottom)]
-    for number, path in enumerate(figure.paths):
-        body.extend(_line(figure, number, path))
-    for number, path in enumerate(figure.paths):
-        y = bottom + 44 + _LINE * number
-        kind = f"cf-line {_KINDS[number]}"
-        body.append(
-            element("line", x1=f"{_LEFT}%", x2=f"{_LEFT + 6}%", y1=y - 4, y2=y - 4, class_=kind)
-        )
-        words = f"{shorten_text(path.label, _LABEL_COLUMNS)}: {path.said}"
-        body.append(element("text", words, x=f"{_LEFT + 7.5}%", y=y))
-    return framed(
-        body,
-        name=name,
-        title=figure.title,
-        description=f"{figure.alternative} {figure.note}".strip(),
-        size=f'width="100%" height="{bottom + 44 + _LINE * len(figure.paths)}"',
-        styled=styled,
-    )
+    return Axis.around(label, ends, room=_ROOM)
 
 
 def _scale(figure: TrendFigure, bottom: int) -> Iterator[str]:
     """Yield the grid, the numbers at its left and the names of the rounds below it."""
-    level = rounding.percent_text(figure.level)
-    words = f"{figure.y.label}; whiskers: {level}, all together".removeprefix("; ")
+    share = rounding.percent_text(figure.level)
+    words = f"{figure.y.label}; whiskers: {share}, all together".removeprefix("; ")
     yield element("text", words, x=0, y=12, class_="cf-soft")
     for value, label in figure.y.ticks(most=6):
         y = _down(figure, value)
-        kind = "cf-zero" if value == 0 else "cf-grid"
-        yield element("line", x1=f"{_LEFT}%", x2=f"{_RIGHT}%", y1=y, y2=y, class_=kind)
+        yield level(y, f"{_LEFT}%", f"{_RIGHT}%", grid_kind(value))
         at = f"{_LEFT - 1}%"
         yield element("text", label, x=at, y=y + 4, text_anchor="end", class_="cf-soft")
     # Names that would touch are left out, but never the first and the last one.
