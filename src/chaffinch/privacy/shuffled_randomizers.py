@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chaffinch.errors import checks
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats, down, exp_ends, up
@@ -28,6 +28,8 @@ from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 LARGEST_EPSILON = 2.0**9
 _TOLERANCE = 1e-9
+_LARGEST_LOCAL = 30.0
+"""The largest local epsilon that a randomizer is made for."""
 _LARGEST_GROWTH = 2.0**12
 """Beyond this epsilon a table with zeros has its delta from here as upper end, and 0 as lower."""
 
@@ -171,3 +173,11 @@ def solve_between(lower: Curve, upper: Curve, delta: float, most: float) -> Brac
     high = min(top, LARGEST_EPSILON)
     low = find_crossing_below(lower, delta, top=high, tolerance=_TOLERANCE, near=1e-3)[0]
     return Bracket(low, top)
+
+
+def check_local_epsilon(value: object) -> float:
+    """Return a local epsilon above 0 and up to 30."""
+    asked = checks.real("local epsilon", value, least=0.0, most=_LARGEST_LOCAL)
+    if not asked > 0:
+        raise InvalidInput("local epsilon", "above 0", value)
+    return asked

@@ -172,6 +172,16 @@ def down(value: Any) -> float:
     return max(0.0, math.nextafter(float(value) * (1.0 - 4.0 * _DOUBLE_ROUNDOFF), -math.inf))
 
 
+def grain_above(value: Fraction) -> Fraction:
+    """Return the least multiple of 2⁻⁶⁴ at or above a chance: more noise, more private."""
+    return Fraction(math.ceil(value * GRAIN), GRAIN)
+
+
+def grain_below(value: Fraction) -> Fraction:
+    """Return the largest multiple of 2⁻⁶⁴ at or below a ratio of chances, at least 1."""
+    return max(Fraction(math.floor(value * GRAIN), GRAIN), Fraction(1))
+
+
 def gamma(operations: float) -> Any:
     """Return the relative error of ``operations`` roundings in a row: k·u / (1 − k·u).
 

@@ -7,12 +7,10 @@ anything in here.
 
 from chaffinch.privacy.published import (
     amplification,
-    copies,
     fake_records,
     one_filter,
     sampled_counts,
     shuffled_bits,
-    variation_ratio,
 )
 from chaffinch.privacy.published.amplification import (
     blanket_bennett_delta,
@@ -21,12 +19,8 @@ from chaffinch.privacy.published.amplification import (
     blanket_hoeffding_epsilon,
     erlingsson_delta,
     erlingsson_epsilon,
-)
-from chaffinch.privacy.published.copies import (
-    three_sigma_copies_epsilon,
-    three_sigma_copies_flip_probability,
-    three_sigma_epsilon,
-    three_sigma_flip_probability,
+    variation_ratio_delta,
+    variation_ratio_epsilon,
 )
 from chaffinch.privacy.published.fake_records import (
     any_crowd_delta,
@@ -62,18 +56,16 @@ from chaffinch.privacy.published.shuffled_bits import (
     random_responders_tradeoff,
     shifted_binomial_mu,
     shifted_binomial_tradeoff,
-)
-from chaffinch.privacy.published.variation_ratio import (
-    variation_ratio_delta,
-    variation_ratio_epsilon,
+    three_sigma_copies_epsilon,
+    three_sigma_copies_flip_probability,
+    three_sigma_epsilon,
+    three_sigma_flip_probability,
 )
 
 FORMULAS: tuple[Formula, ...] = (
     *fake_records.FORMULAS,
-    *copies.FORMULAS,
     *shuffled_bits.FORMULAS,
     *one_filter.FORMULAS,
-    *variation_ratio.FORMULAS,
     *amplification.FORMULAS,
     *sampled_counts.FORMULAS,
 )

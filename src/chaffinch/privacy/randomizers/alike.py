@@ -16,9 +16,12 @@ import math
 from fractions import Fraction
 
 from chaffinch.errors import checks
-from chaffinch.privacy.numerics.precision import exp_ends, log_of
-from chaffinch.privacy.randomizers.chances import check_local_epsilon, grain_above, grain_below
-from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer, merge_outputs
+from chaffinch.privacy.numerics.precision import exp_ends, grain_above, grain_below, log_of
+from chaffinch.privacy.shuffled_randomizers import (
+    ShuffledRandomizer,
+    check_local_epsilon,
+    merge_outputs,
+)
 
 _Output = tuple[Fraction, Fraction, Fraction]
 _MOST_VALUES = 10**9

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.amplification import ShuffledTable
-from chaffinch.privacy.numerics.precision import exp_ends
-from chaffinch.privacy.randomizers.chances import check_local_epsilon, grain_above
+from chaffinch.privacy.numerics.precision import exp_ends, grain_above
+from chaffinch.privacy.shuffled_randomizers import check_local_epsilon
 
 
 class DiscreteLaplace(ShuffledTable):
