@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.date_bins import DATE_BINS
 from chaffinch.encoding.bulk import find_columns
 from chaffinch.errors import (
     ChaffinchError,
@@ -26,6 +25,7 @@ from chaffinch.errors import (
     InvalidTable,
 )
 from chaffinch.questions import GAPS, Bit, Choice, Flags, Number, Question, gap_words, is_missing
+from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.checking import answer_batches, read_answers, settle_numbers
 from chaffinch.tables.objects import column_of

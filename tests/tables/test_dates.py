@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import chaffinch as cf
-from chaffinch.date_bins import DATE_BINS
 from chaffinch.encoding.bulk import find_columns
 from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidFile, InvalidInput
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.questions import Choice
+from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.checking import check_answers, read_answers
 from chaffinch.tables.read import open_table
 from chaffinch.tables.settings import Settings

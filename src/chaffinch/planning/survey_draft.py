@@ -16,9 +16,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from chaffinch.date_bins import bin_of
 from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, is_missing, label
+from chaffinch.questions.date_bins import bin_of
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.formats import DateFormat, NumberFormat, guess_format
 from chaffinch.tables.parallel import Progress

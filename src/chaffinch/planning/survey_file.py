@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from chaffinch.date_bins import DATE_BINS
 from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.planner import MOST_MESSAGES, Error, charged_delta, default_delta, plan
@@ -25,6 +24,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
+from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.settings import Settings
 from chaffinch.wire.documents import Strict, guess_of, message_of
 

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from chaffinch.date_bins import DATE_BINS, bin_of
 from chaffinch.errors import InvalidAnswer, InvalidInput, checks
+from chaffinch.questions.date_bins import DATE_BINS, bin_of
 
 MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
