@@ -1,8 +1,8 @@
 """SQLite files: a change is on the disk when it is told, and a new file appears whole.
 
-What the disk or SQLite complain about becomes a StorageFault in one place, ``guarded``. Three
-kinds of file stand on this: records that only grow (``records``), stores that a service owns
-(``stores``), and the ledger.
+Errors of SQLite and of the disk become a StorageFault in one place, ``guarded``. Three kinds of
+database use it: records that only grow (``records``), stores that a service owns (``stores``), and
+the ledger.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DURABLE = (
     "PRAGMA fullfsync = ON",
     "PRAGMA trusted_schema = OFF",
 )
-"""What every connection that writes is told first."""
+"""What every connection that writes sets first."""
 _PATIENCE = 60.0
 """Seconds to wait for others at the same file."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -50,10 +50,10 @@ def guarded(
     reasons: Mapping[int, Reason] = _NONE,
     damaged: StorageFault | None = None,
 ) -> Iterator[None]:
-    """Turn what the disk, the system or SQLite complain about into StorageFault.
+    """Turn errors of SQLite and of the disk into a StorageFault.
 
-    Its reason is that of SQLite's code in ``reasons``, and ``reason`` for every other code.
-    Where SQLite says that the file is damaged or none of its own, ``damaged`` is raised, if given.
+    ``reasons`` maps error codes of SQLite to the reason of the fault; any other error has
+    ``reason``. If the file is damaged or no database, ``damaged`` is raised instead, if given.
     """
     try:
         yield
@@ -93,7 +93,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def holding(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the only write lock for a block; what the block does not commit is undone."""
+    """Hold the write lock for a block; what the block does not commit is rolled back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
