@@ -1,7 +1,7 @@
-"""An example of a file of settings, written from the models that read it.
+"""The example of a settings file, generated from the models that read it.
 
-A field says what it is for, and has an example. A sentence stands in lines above its value, a
-phrase beside it. What may be left out is commented out; of limits, the example is the default.
+A field has a description and an example. A description that is a sentence stands above the value,
+a phrase beside it. Optional values are commented out; the example of a limit is its default.
 """
 
 from __future__ import annotations
