@@ -21,8 +21,7 @@ import pytest
 from chaffinch.charts import Figure, HeatFigure, Series
 from chaffinch.charts.gallery import amplification, exhibits
 from chaffinch.charts.gallery.gaussian import ShiftedTensor
-from chaffinch.charts.gallery.section import Section
-from chaffinch.charts.table import TableFigure
+from chaffinch.charts.gallery.section import Section, TableFigure
 from chaffinch.cli import figures as verb
 from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError, InvalidInput

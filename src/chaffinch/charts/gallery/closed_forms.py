@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 
 from chaffinch import privacy
-from chaffinch.charts.gallery.section import Section
-from chaffinch.charts.table import TableFigure
+from chaffinch.charts.gallery.section import Section, TableFigure
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import Mechanism, Target, published
 

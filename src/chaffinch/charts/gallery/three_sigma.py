@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from chaffinch import privacy
-from chaffinch.charts.gallery.section import Section
-from chaffinch.charts.table import TableFigure
+from chaffinch.charts.gallery.section import Section, TableFigure
 from chaffinch.privacy import Target, published
 
 _USERS, _RATIO = 1000, 2
