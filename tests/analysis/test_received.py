@@ -20,8 +20,8 @@ from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.parties import Party, ReachParties
 from chaffinch.privacy import Target
+from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.filters import shuffle_with
-from chaffinch.release.documents import read_reach_release
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.column_files import columns_from

@@ -21,7 +21,7 @@ from chaffinch.cli.reach.app import VERBS
 from chaffinch.cli.reach.encode import _Terms
 from chaffinch.errors import StorageFault
 from chaffinch.reach.publisher.filters import WITHIN
-from chaffinch.release.documents import load_reach_release
+from chaffinch.reach.release import load_release as load_reach_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
 from tests.meta import repository

@@ -18,7 +18,8 @@ import chaffinch
 from chaffinch import errors, reach
 from chaffinch.plans.documents import PlanModel
 from chaffinch.reach.planning.plan import ReachPlanModel
-from chaffinch.release.documents import reach_release_schema, release_schema
+from chaffinch.reach.release import release_schema as reach_release_schema
+from chaffinch.release.documents import release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"

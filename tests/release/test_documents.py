@@ -14,14 +14,10 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import InvalidFile, StorageFault
-from chaffinch.release.documents import (
-    load_reach_release,
-    load_release,
-    reach_release_schema,
-    read_reach_release,
-    read_release,
-    release_schema,
-)
+from chaffinch.reach.release import load_release as load_reach_release
+from chaffinch.reach.release import read_release as read_reach_release
+from chaffinch.reach.release import release_schema as reach_release_schema
+from chaffinch.release.documents import load_release, read_release, release_schema
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Together
 from tests.release import reach_releases, survey_releases

@@ -8,7 +8,7 @@ import pytest
 
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.ledger import Ledger
-from chaffinch.release.documents import read_reach_release
+from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.shuffling.state import overview_of
 from tests.meta import repository
 from tests.services.test_day import run, script

@@ -19,8 +19,8 @@ from chaffinch.privacy import Target
 from chaffinch.reach import analyze, load_columns
 from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
+from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.filter_relay import FilterRelay
-from chaffinch.release.documents import read_reach_release
 from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from

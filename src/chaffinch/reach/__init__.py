@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
     from chaffinch.reach.publisher.charging import hand_out
     from chaffinch.reach.publisher.filters import encode
-    from chaffinch.reach.release import ReachRelease
+    from chaffinch.reach.release import ReachRelease, load_release
     from chaffinch.reach.shuffler.filters import shuffle
-    from chaffinch.release.documents import load_reach_release as load_release
     from chaffinch.wire.column_files import ShuffledColumns, load_columns
     from chaffinch.wire.filter_files import Filter, load_filter
 
@@ -75,20 +74,17 @@ _NAMES = {
     "load_filter": "wire.filter_files",
     "load_key": "reach.publisher.campaign_key",
     "load_plan": "reach.planning.plan",
-    "load_release": "release.documents",
+    "load_release": "reach.release",
     "new_key": "reach.publisher.campaign_key",
     "plan": "reach.planning.planner",
     "shuffle": "reach.shuffler.filters",
 }
-# Where surveys have a function of the same name beside it.
-_OWN_NAMES = {"load_release": "load_reach_release"}
 
 
 def __getattr__(name: str) -> Any:
     """Load a part of reach on first use (PEP 562)."""
     if name in _NAMES:
-        module = importlib.import_module(f"chaffinch.{_NAMES[name]}")
-        return getattr(module, _OWN_NAMES.get(name, name))
+        return getattr(importlib.import_module(f"chaffinch.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chaffinch.reach' has no attribute {name!r}")
 
 

@@ -6,13 +6,25 @@ import difflib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.explanation import GUESS, HARDLY_ANY, left_words, protected_ids
+from chaffinch.release.documents import (
+    Amount,
+    Count,
+    GuaranteeModel,
+    Real,
+    ReleaseForm,
+    Text,
+    float_of,
+)
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
 from chaffinch.release.statement import (
@@ -25,6 +37,8 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
+from chaffinch.wire.documents import Strict
+from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 FORMAT = "chaffinch/reach-release@1"
 
@@ -372,3 +386,110 @@ def _shared_ids(release: ReachRelease) -> dict[frozenset[str], float]:
 def _usual_by_name(release: ReachRelease) -> dict[str, Group]:
     audience = Audience(release.publishers, frequencies=release.frequencies)
     return {group.name: group for group in usual_groups(audience)}
+
+
+# ---------------------------------------------------------------------- releases as files
+
+_Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class GroupModel(Strict):
+    """How many ids are in one group."""
+
+    group: Text
+    kind: Literal["reach", "publisher", "only", "overlap", "frequency", "asked"]
+    estimate: Real
+    standard_error: Amount
+    low: Amount
+    high: Amount
+    low_together: Amount
+    high_together: Amount
+
+
+class FilterModel(Strict):
+    """What all filters had in common."""
+
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    hashes: Count
+    frequencies: Count
+    flip_probability: Annotated[float, Field(gt=0, lt=0.5)]
+
+
+class ReachReleaseModel(Strict):
+    """A release file."""
+
+    format: Literal["chaffinch/reach-release@1"]
+    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    title: Text
+    version: Text
+    guarantee: GuaranteeModel
+    colluding_epsilon: Amount | Literal["infinite"]
+    shuffler_guarantee: GuaranteeModel | None = None
+    key: _Hexadecimal
+    batch: _Hexadecimal
+    publishers: Annotated[list[Text], Field(min_length=1)]
+    filters: FilterModel
+    level: Annotated[float, Field(gt=0, lt=1)]
+    groups: Annotated[list[GroupModel], Field(min_length=1)]
+    notes: list[Text]
+
+    def build(self) -> ReachRelease:
+        """Return the release."""
+        return ReachRelease(
+            plan_id=self.plan,
+            title=self.title,
+            guarantee=self.guarantee.build(),
+            colluding_epsilon=float_of(self.colluding_epsilon),
+            key=self.key,
+            batch=self.batch,
+            publishers=tuple(self.publishers),
+            frequencies=self.filters.frequencies,
+            bits=self.filters.bits,
+            hashes=self.filters.hashes,
+            flip=self.filters.flip_probability,
+            level=self.level,
+            version=self.version,
+            rows=tuple(ReachRow(**dict(one)) for one in self.groups),
+            notes=tuple(self.notes),
+            shuffler_guarantee=(
+                None if self.shuffler_guarantee is None else self.shuffler_guarantee.build()
+            ),
+        )
+
+
+def load_release(path: str | Path) -> ReachRelease:
+    """Return the release of a reach in a JSON file; refuse another format or any fault.
+
+    That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
+    """
+    return _FORM.load(path)
+
+
+def read_release(text: str | bytes, *, name: str = "release") -> ReachRelease:
+    """Return the release of a reach in a text."""
+    return _FORM.read(text, name=name)
+
+
+def release_schema() -> dict[str, Any]:
+    """Return the JSON Schema of release files of a reach."""
+    return ReachReleaseModel.model_json_schema()
+
+
+def _reach_faults(release: ReachRelease) -> Iterator[str]:
+    """Yield what no release of a reach can say."""
+    try:
+        Audience(release.publishers, frequencies=release.frequencies)
+    except InvalidInput as fault:
+        yield fault.message
+    if any(row.low > row.high or row.low_together > row.high_together for row in release.rows):
+        yield "an interval that ends before it begins"
+    kinds = [row.kind for row in release.rows]
+    if kinds[0] != "reach" or kinds.count("reach") != 1:
+        yield "groups that do not begin with one reach"
+
+
+_FORM = ReleaseForm(
+    FORMAT,
+    lambda document: ReachReleaseModel.model_validate(document).build(),
+    _reach_faults,
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, Literal, NoReturn, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -19,24 +20,21 @@ from pydantic import (
 )
 
 from chaffinch.disk.files import read_small
-from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
-from chaffinch.reach import release as reach_release
-from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.release import ReachRelease, ReachRow
 from chaffinch.release import surveys
 from chaffinch.release.crossed import Crossed, Derived
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary, Together
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
-from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
+# A reach is read in a room above this one, which is named here and never asked.
 _OTHERS = {
     surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
-    reach_release.FORMAT: "this is the release of a reach: use chaffinch.reach.load_release",
+    "chaffinch/reach-release@1": "this is the release of a reach: use chaffinch.reach.load_release",
 }
 _VERSION = "a release of another version needs the chaffinch that wrote it"
 
@@ -61,31 +59,31 @@ def _moderate(number: float) -> float:
     return number
 
 
-_Text = Annotated[str, AfterValidator(_printable)]
-_Real = Annotated[FiniteFloat, AfterValidator(_moderate)]
-_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_moderate)]
-_Count = Annotated[int, Field(ge=1), AfterValidator(_countable)]
+Text = Annotated[str, AfterValidator(_printable)]
+Real = Annotated[FiniteFloat, AfterValidator(_moderate)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_moderate)]
+Count = Annotated[int, Field(ge=1), AfterValidator(_countable)]
 
 
 class ValueModel(Strict):
     """One estimate with its standard error and both intervals."""
 
-    value: _Text
-    estimate: _Real
-    standard_error: _Amount
-    low: _Real
-    high: _Real
-    low_together: _Real
-    high_together: _Real
+    value: Text
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
 
 
 class QuantileModel(Strict):
     """One quantile in its bracket."""
 
     probability: Annotated[float, Field(ge=0, le=1)]
-    low: _Real
-    estimate: _Real
-    high: _Real
+    low: Real
+    estimate: Real
+    high: Real
 
 
 class DerivedModel(Strict):
@@ -95,15 +93,15 @@ class DerivedModel(Strict):
     """
 
     kind: Literal["margin", "share", "mean"]
-    question: _Text
-    value: _Text
-    given: list[_Text]
-    estimate: _Real
-    standard_error: _Amount
-    low: _Real
-    high: _Real
-    low_together: _Real
-    high_together: _Real
+    question: Text
+    value: Text
+    given: list[Text]
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
     of: Literal["all"] | None = None
 
     def build(self) -> Derived:
@@ -114,17 +112,17 @@ class DerivedModel(Strict):
 class AxisModel(Strict):
     """One of the questions that are crossed, and its answers."""
 
-    question: _Text
-    values: Annotated[list[_Text], Field(min_length=1)]
+    question: Text
+    values: Annotated[list[Text], Field(min_length=1)]
 
 
 class CrossedModel(Strict):
     """What follows from the cells of a crossed question, which are in the order of the product."""
 
     questions: Annotated[list[AxisModel], Field(min_length=2)]
-    unit: _Text
+    unit: Text
     derived: list[DerivedModel]
-    unknown: list[list[_Text]]
+    unknown: list[list[Text]]
 
     def build(self) -> Crossed:
         """Return what follows."""
@@ -140,21 +138,21 @@ class CrossedModel(Strict):
 class ShareModel(Strict):
     """A share of those who answered, or of all for those who did not."""
 
-    value: _Text
-    estimate: _Real
-    low: _Real
-    high: _Real
-    low_together: _Real
-    high_together: _Real
+    value: Text
+    estimate: Real
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
 
 
 class SpanModel(Strict):
     """An estimate with its error and an interval."""
 
-    estimate: _Real
-    standard_error: _Amount
-    low: _Real
-    high: _Real
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
 
     def build(self) -> Span:
         """Return the estimate."""
@@ -175,13 +173,13 @@ class AnswerModel(Strict):
     have shares of those who answered.
     """
 
-    question: _Text
+    question: Text
     # Plus minus minus may be below zero.
     tallies: list[Annotated[int, Field(gt=-(2**63), lt=2**63)]]
     values: Annotated[list[ValueModel], Field(min_length=1)]
-    notes: list[_Text]
-    unit: _Text | None = None
-    sum: _Real | None = None
+    notes: list[Text]
+    unit: Text | None = None
+    sum: Real | None = None
     quantiles: list[QuantileModel] | None = None
     crossed: CrossedModel | None = None
     answered: AnsweredModel | None = None
@@ -222,17 +220,17 @@ class AnswerModel(Strict):
 class GuaranteeModel(Strict):
     """The promise, with everything it depends on."""
 
-    epsilon: _Amount
+    epsilon: Amount
     delta: Annotated[float, Field(ge=0, le=1)]
-    neighbours: _Text
-    view: _Text
-    crowd: _Text
-    local_epsilon: _Amount | Literal["infinite"]
+    neighbours: Text
+    view: Text
+    crowd: Text
+    local_epsilon: Amount | Literal["infinite"]
     method: Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 
     def build(self) -> Guarantee:
         """Return the guarantee."""
-        return Guarantee(**dict(self) | {"local_epsilon": _number(self.local_epsilon)})
+        return Guarantee(**dict(self) | {"local_epsilon": float_of(self.local_epsilon)})
 
 
 class TogetherModel(Strict):
@@ -252,20 +250,20 @@ class ReleaseModel(Strict):
 
     format: Literal["chaffinch/release@1"]
     plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    title: _Text
-    version: _Text
+    title: Text
+    version: Text
     guarantee: GuaranteeModel
     together: TogetherModel | None = None
     contributions: Annotated[int, Field(ge=2)] | None = None
     unit: Literal["person", "row"] | None = None
-    public_group: Annotated[list[_Text], Field(min_length=2, max_length=2)] | None = None
-    rounds: _Count
-    round: _Count | None = None
-    reports: _Count
+    public_group: Annotated[list[Text], Field(min_length=2, max_length=2)] | None = None
+    rounds: Count
+    round: Count | None = None
+    reports: Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     one_party: Annotated[bool, Field(strict=True)] = False
-    trust: _Text = ""
+    trust: Text = ""
     rows_were_drawn: Annotated[bool, Field(strict=True)] = False
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
@@ -299,76 +297,57 @@ class ReleaseModel(Strict):
         )
 
 
-_Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-
-
-class GroupModel(Strict):
-    """How many ids are in one group."""
-
-    group: _Text
-    kind: Literal["reach", "publisher", "only", "overlap", "frequency", "asked"]
-    estimate: _Real
-    standard_error: _Amount
-    low: _Amount
-    high: _Amount
-    low_together: _Amount
-    high_together: _Amount
-
-
-class FilterModel(Strict):
-    """What all filters had in common."""
-
-    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
-    hashes: _Count
-    frequencies: _Count
-    flip_probability: Annotated[float, Field(gt=0, lt=0.5)]
-
-
-class ReachReleaseModel(Strict):
-    """A release file."""
-
-    format: Literal["chaffinch/reach-release@1"]
-    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    title: _Text
-    version: _Text
-    guarantee: GuaranteeModel
-    colluding_epsilon: _Amount | Literal["infinite"]
-    shuffler_guarantee: GuaranteeModel | None = None
-    key: _Hexadecimal
-    batch: _Hexadecimal
-    publishers: Annotated[list[_Text], Field(min_length=1)]
-    filters: FilterModel
-    level: Annotated[float, Field(gt=0, lt=1)]
-    groups: Annotated[list[GroupModel], Field(min_length=1)]
-    notes: list[_Text]
-
-    def build(self) -> ReachRelease:
-        """Return the release."""
-        return ReachRelease(
-            plan_id=self.plan,
-            title=self.title,
-            guarantee=self.guarantee.build(),
-            colluding_epsilon=_number(self.colluding_epsilon),
-            key=self.key,
-            batch=self.batch,
-            publishers=tuple(self.publishers),
-            frequencies=self.filters.frequencies,
-            bits=self.filters.bits,
-            hashes=self.filters.hashes,
-            flip=self.filters.flip_probability,
-            level=self.level,
-            version=self.version,
-            rows=tuple(ReachRow(**dict(one)) for one in self.groups),
-            notes=tuple(self.notes),
-            shuffler_guarantee=(
-                None if self.shuffler_guarantee is None else self.shuffler_guarantee.build()
-            ),
-        )
-
-
 # ---------------------------------------------------------------------- reading
 
 _Made = TypeVar("_Made", bound=Publication)
+
+
+@dataclass(frozen=True)
+class ReleaseForm(Generic[_Made]):
+    """One kind of release files: its format, what is built of one, what none of them can say."""
+
+    name: str
+    build: Callable[[dict[str, Any]], _Made]
+    contradictions: Callable[[_Made], Iterator[str]]
+
+    @property
+    def _rule(self) -> str:
+        return f"a release in the format {self.name}"
+
+    def load(self, path: str | Path) -> _Made:
+        """Return the release in a file; refuse one of another format or with any fault."""
+        text = read_small(path, most=_LARGEST_FILE, must_be=self._rule)
+        return self.read(text, name=Path(path).name)
+
+    def read(self, text: str | bytes, *, name: str = "release") -> _Made:
+        """Return the release in a text, or raise one error with everything that is wrong."""
+        document = self._document(text, name)
+        try:
+            release = self.build(document)
+            # What was left out, or is there in part, would come back different.
+            changed = release.document() != document
+        except ValidationError as fault:
+            raise InvalidFile(f"file {name}", self._rule, faults_of(fault)) from None
+        except (ChaffinchError, ArithmeticError, ValueError) as fault:
+            raise InvalidFile(f"file {name}", self._rule, [str(fault).splitlines()[0]]) from None
+        found = self.contradictions(release)
+        faults = [f"a document that contradicts itself: {one}" for one in found]
+        if changed and not faults:
+            faults = ["a document that contradicts itself"]
+        if faults:
+            raise InvalidFile(f"file {name}", self._rule, faults)
+        return release
+
+    def _document(self, text: str | bytes, name: str) -> dict[str, Any]:
+        try:
+            document = json.loads(text, parse_constant=_refuse_word, object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError):
+            raise InvalidFile(f"file {name}", self._rule, ["no JSON document"]) from None
+        found = document.get("format") if isinstance(document, dict) else None
+        if found != self.name:
+            hint = _OTHERS.get(found, _VERSION) if isinstance(found, str) else ""
+            raise InvalidFile(f"file {name}", self._rule, [f"format {found!r:.80}"], hint=hint)
+        return dict(document)
 
 
 def load_release(path: str | Path) -> Release:
@@ -376,89 +355,17 @@ def load_release(path: str | Path) -> Release:
 
     That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
     """
-    return read_release(_read_file(path, surveys.FORMAT), name=Path(path).name)
-
-
-def load_reach_release(path: str | Path) -> ReachRelease:
-    """Return the release of a reach in a JSON file; refuse another format or any fault.
-
-    That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
-    """
-    return read_reach_release(_read_file(path, reach_release.FORMAT), name=Path(path).name)
+    return _FORM.load(path)
 
 
 def read_release(text: str | bytes, *, name: str = "release") -> Release:
     """Return the release in a text."""
-
-    def build(document: dict[str, Any]) -> Release:
-        return ReleaseModel.model_validate(document).build()
-
-    return _read(text, surveys.FORMAT, build, _survey_faults, name=name)
-
-
-def read_reach_release(text: str | bytes, *, name: str = "release") -> ReachRelease:
-    """Return the release of a reach in a text."""
-
-    def build(document: dict[str, Any]) -> ReachRelease:
-        return ReachReleaseModel.model_validate(document).build()
-
-    return _read(text, reach_release.FORMAT, build, _reach_faults, name=name)
+    return _FORM.read(text, name=name)
 
 
 def release_schema() -> dict[str, Any]:
     """Return the JSON Schema of release files."""
     return ReleaseModel.model_json_schema()
-
-
-def reach_release_schema() -> dict[str, Any]:
-    """Return the JSON Schema of release files of a reach."""
-    return ReachReleaseModel.model_json_schema()
-
-
-def _read_file(path: str | Path, form: str) -> bytes:
-    return read_small(path, most=_LARGEST_FILE, must_be=_rule(form))
-
-
-def _rule(form: str) -> str:
-    return f"a release in the format {form}"
-
-
-def _read(
-    text: str | bytes,
-    form: str,
-    build: Callable[[dict[str, Any]], _Made],
-    contradictions: Callable[[_Made], Iterator[str]],
-    *,
-    name: str,
-) -> _Made:
-    """Return the release in a text, or raise one error with everything that is wrong."""
-    document = _json_document(text, form, name=name)
-    try:
-        release = build(document)
-        # What was left out, or is there in part, would come back different.
-        changed = release.document() != document
-    except ValidationError as fault:
-        raise InvalidFile(f"file {name}", _rule(form), faults_of(fault)) from None
-    except (ChaffinchError, ArithmeticError, ValueError) as fault:
-        raise InvalidFile(f"file {name}", _rule(form), [str(fault).splitlines()[0]]) from None
-    faults = [f"a document that contradicts itself: {one}" for one in contradictions(release)]
-    if changed and not faults:
-        faults = ["a document that contradicts itself"]
-    if faults:
-        raise InvalidFile(f"file {name}", _rule(form), faults)
-    return release
-
-
-def _json_document(text: str | bytes, form: str, *, name: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text, parse_constant=_refuse_word, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError):
-        raise InvalidFile(f"file {name}", _rule(form), ["no JSON document"]) from None
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != form:
-        hint = _OTHERS.get(found, _VERSION) if isinstance(found, str) else ""
-        raise InvalidFile(f"file {name}", _rule(form), [f"format {found!r:.80}"], hint=hint)
-    return dict(document)
 
 
 def _survey_faults(release: Release) -> Iterator[str]:
@@ -514,22 +421,17 @@ def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[s
         yield "a sum that is not the mean times the reports"
 
 
-def _reach_faults(release: ReachRelease) -> Iterator[str]:
-    """Yield what no release of a reach can say."""
-    try:
-        Audience(release.publishers, frequencies=release.frequencies)
-    except InvalidInput as fault:
-        yield fault.message
-    if any(row.low > row.high or row.low_together > row.high_together for row in release.rows):
-        yield "an interval that ends before it begins"
-    kinds = [row.kind for row in release.rows]
-    if kinds[0] != "reach" or kinds.count("reach") != 1:
-        yield "groups that do not begin with one reach"
-
-
-def _number(value: float | Literal["infinite"]) -> float:
+def float_of(value: float | Literal["infinite"]) -> float:
+    """Return a number that JSON may have had to call "infinite"."""
     return math.inf if value == "infinite" else float(value)
 
 
 def _refuse_word(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
+
+
+_FORM = ReleaseForm(
+    surveys.FORMAT,
+    lambda document: ReleaseModel.model_validate(document).build(),
+    _survey_faults,
+)

@@ -30,7 +30,8 @@ from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import Plan
 from chaffinch.reach.planning.plan import AnyPlan
 from chaffinch.reach.release import FORMAT as REACH_FORMAT
-from chaffinch.release.documents import read_reach_release, read_release
+from chaffinch.reach.release import read_release as read_reach_release
+from chaffinch.release.documents import read_release
 from chaffinch.release.publication import Publication
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
