@@ -14,7 +14,7 @@ from chaffinch import reach
 from chaffinch.planning.costs.units import Unit
 from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import count_logos
-from chaffinch.reach.shuffler.filters import shuffle_with
+from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.sampling import secure_words
 
 IDS = (200_000, 1_000_000)

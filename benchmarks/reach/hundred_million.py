@@ -79,7 +79,7 @@ def frequencies(folder: Path, rows: int) -> Found:
 
 def _encoded(folder: Path, rows: int, times: int) -> Found:
     from chaffinch.reach.publisher.campaign_key import load_key
-    from chaffinch.reach.publisher.filters import encode as filter_of
+    from chaffinch.reach.publisher.filter_making import encode as filter_of
 
     seen: list[int] = []
     made = filter_of(

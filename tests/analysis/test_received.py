@@ -21,11 +21,11 @@ from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.parties import Party, ReachParties
 from chaffinch.privacy import Target
 from chaffinch.reach.release import read_release as read_reach_release
-from chaffinch.reach.shuffler.filters import shuffle_with
+from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.arrivals import Expected
-from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.envelopes import X25519, replay_tag
+from chaffinch.wire.filter_files import columns_from
 from chaffinch.wire.problems import Problem
 from chaffinch.wire.sealed_batches import BatchHead, write_batch
 from chaffinch.wire.sealed_filters import pad

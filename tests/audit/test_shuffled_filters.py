@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.shuffler import filters as shuffling
+from chaffinch.reach.shuffler import hand_over as shuffling
 from chaffinch.sampling import flip as right_flip
 from chaffinch.sampling import secure_words
 from chaffinch.simulate import RandomizerAudit, audit_randomizer

@@ -20,7 +20,7 @@ from chaffinch import Audience, Ledger, Target, privacy, reach
 from chaffinch.cli.reach.app import VERBS
 from chaffinch.cli.reach.encode import _Terms
 from chaffinch.errors import StorageFault
-from chaffinch.reach.publisher.filters import WITHIN
+from chaffinch.reach.publisher.filter_making import WITHIN
 from chaffinch.reach.release import load_release as load_reach_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY

@@ -16,7 +16,7 @@ from chaffinch.reach.planning.id_rule import AS_IS, IdRule
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.planning.shuffler import Shuffler
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.filters import encode as publishers_encode
+from chaffinch.reach.publisher.filter_making import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter
 
 SECRET = b"canary key: thirty-two bytes!!!!"

@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 
 from chaffinch import reach
 from chaffinch.privacy import Target
-from chaffinch.reach.analyzer.crowd_law import Crowd
-from chaffinch.reach.analyzer.intervals import asked_columns, intervals
+from chaffinch.reach.analyzer.group_intervals import Crowd, asked_columns, intervals
 from chaffinch.reach.analyzer.occupancy import SetBits
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.estimator import Columns
 from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.shuffler.filters import shuffle_with
+from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate import judging
 from chaffinch.simulate.publishers import Publishers, flipped_logos, thrown
 from chaffinch.simulate.seeded import SeededWords

@@ -23,7 +23,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.charging import hand_out, refuse_second
-from chaffinch.reach.publisher.filters import Loaded, _true_rows
+from chaffinch.reach.publisher.filter_making import Loaded, _true_rows
 from chaffinch.reach.publisher.ids import IdReader
 from chaffinch.tables.read import open_table
 from chaffinch.wire.filter_files import Filter, load_filter

@@ -23,7 +23,7 @@ from chaffinch.disk.leftovers import alone_in
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
 from chaffinch.privacy import Target
 from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
-from chaffinch.reach.publisher.filters import encode as publishers_encode
+from chaffinch.reach.publisher.filter_making import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, SECRET, small_plan
 

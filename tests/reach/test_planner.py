@@ -13,8 +13,7 @@ import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.privacy import Target
-from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
-from chaffinch.privacy.mechanisms.filters import flip_probability_for
+from chaffinch.privacy.mechanisms.filters import audience_flip_probability, flip_probability_for
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.plan import ReachPlan, require_plan

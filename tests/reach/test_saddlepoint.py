@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from scipy import special
 
-from chaffinch.reach.analyzer.saddlepoint import Cumulants, tail_chance
+from chaffinch.reach.analyzer.group_intervals import Cumulants, tail_chance
 
 
 def poisson(mean: float, u: float) -> Cumulants:

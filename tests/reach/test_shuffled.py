@@ -20,11 +20,10 @@ from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos, count_logos, read_columns
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.shuffler.filters import shuffle_with
+from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate import Publishers, draw_logos
 from chaffinch.simulate.seeded import SeededWords
-from chaffinch.wire.column_files import ShuffledColumns
-from chaffinch.wire.filter_files import Filter
+from chaffinch.wire.filter_files import Filter, ShuffledColumns
 from tests.reach.publishing import made_up, small_plan
 from tests.reach.test_simulated import RUNS, analyzed, estimated, faults
 from tests.tiers import nightly

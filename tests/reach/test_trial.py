@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from chaffinch import Audience, Target, reach
-from chaffinch.reach.publisher.filters import Loaded
+from chaffinch.reach.publisher.filter_making import Loaded
 
 SIZE = 10**6
 SHARED = {"daily": 0, "radio": 600_000, "shop": 900_000}

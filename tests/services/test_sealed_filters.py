@@ -23,8 +23,8 @@ from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.filter_relay import FilterRelay
 from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
-from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.exchange import Pauses
+from chaffinch.wire.filter_files import columns_from
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_filters import START_LENGTH, seal_filter
 from chaffinch.wire.signatures import sign

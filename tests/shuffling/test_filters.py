@@ -29,9 +29,8 @@ from chaffinch.errors import (
 from chaffinch.reach.planning import alignment
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.shuffler import filters as shuffling
-from chaffinch.reach.shuffler.filters import shuffle, shuffle_with
-from chaffinch.reach.shuffler.handed_over import HandedOver
+from chaffinch.reach.shuffler import hand_over as shuffling
+from chaffinch.reach.shuffler.hand_over import HandedOver, shuffle, shuffle_with
 from chaffinch.sampling import flip as right_flip
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.filter_files import Filter
@@ -336,7 +335,7 @@ def test_what_is_kept_is_on_the_disk_before_anybody_gets_it(
         raise StorageFault("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr("chaffinch.reach.shuffler.handed_over.atomic", full)
+        broken.setattr("chaffinch.reach.shuffler.hand_over.atomic", full)
         with pytest.raises(StorageFault):
             shuffle(filters, plan, record=tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -17,9 +17,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey, replay_tag
-from chaffinch.wire.filter_files import Filter
+from chaffinch.wire.filter_files import Filter, ShuffledColumns
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY
 from chaffinch.wire.sealed_batches import BatchHead, sign_receipt, write_batch

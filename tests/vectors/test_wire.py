@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from pyhpke import KEMKey
 
 from chaffinch.errors import InvalidFile
-from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey, SealingKey, replay_tag
-from chaffinch.wire.filter_files import filter_from
+from chaffinch.wire.filter_files import columns_from, filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import check_batch, is_receipt

@@ -23,11 +23,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import InvalidFile
 from chaffinch.tables.parallel import cores
-from chaffinch.wire.column_files import _FORMAT as COLUMNS
-from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.documents import canonical, one_line
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey
-from chaffinch.wire.filter_files import filter_from
+from chaffinch.wire.filter_files import _FORMAT as COLUMNS
+from chaffinch.wire.filter_files import columns_from, filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, check_batch
@@ -166,7 +165,7 @@ def problems(data: bytes) -> bool:
 
 READERS = (
     "envelopes", "key_lists", "sealed_batches", "sealed_reports", "problems",
-    "sealed_filters", "filter_files", "column_files", "documents",
+    "sealed_filters", "filter_files", "documents",
 )  # fmt: skip
 """The files of ``wire`` that read what travels."""
 TARGETS: dict[str, Callable[[bytes], bool]] = {

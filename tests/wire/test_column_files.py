@@ -13,8 +13,8 @@ import pytest
 
 from chaffinch.disk.protected import Kind, kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.wire.column_files import _FORMAT, ShuffledColumns, load_columns
 from chaffinch.wire.documents import identified
+from chaffinch.wire.filter_files import _FORMAT, ShuffledColumns, load_columns
 
 COLUMNS = ShuffledColumns(
     "a7" * 32, "0b" * 16, "c3" * 16, 64, 2, np.array([40, 10, 8, 6], np.int64)

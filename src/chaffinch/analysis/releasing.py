@@ -31,7 +31,7 @@ from chaffinch.reach.analyzer.analyze import check_key
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
-from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.filter_files import columns_from
 
 _Made = tuple[bytes, Callable[[Ledger], Entry]]
 """The bytes of a release, and what charges them to a ledger and keeps them there."""

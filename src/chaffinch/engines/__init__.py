@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chaffinch.reach.analyzer.logos import Logos
     from chaffinch.reach.planning.plan import ReachPlan
     from chaffinch.reach.publisher.campaign_key import CampaignKey
-    from chaffinch.reach.publisher.filters import Loaded
+    from chaffinch.reach.publisher.filter_making import Loaded
     from chaffinch.reach.publisher.ids import IdColumns
     from chaffinch.tables.parallel import Progress
     from chaffinch.wire.batches import BatchFacts

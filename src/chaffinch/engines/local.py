@@ -187,7 +187,7 @@ class Local:
     def make_filter(self, source: Any, plan: ReachPlan, **terms: Any) -> Filter:
         """Return the filter of a publisher's ids; it must be recorded before anybody gets it."""
         # Late, as below: a survey starts without the rooms of audiences.
-        from chaffinch.reach.publisher.filters import make_filter
+        from chaffinch.reach.publisher.filter_making import make_filter
 
         return make_filter(source, plan, **terms)
 

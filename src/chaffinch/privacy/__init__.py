@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from chaffinch.privacy.groups import Grouped
     from chaffinch.privacy.guarantee import Bracket, Guarantee, Target
     from chaffinch.privacy.mechanism import Mechanism
-    from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
     from chaffinch.privacy.mechanisms.bits import FlippedBits
     from chaffinch.privacy.mechanisms.decoys import DecoyedValues
-    from chaffinch.privacy.mechanisms.filters import FlippedFilters
+    from chaffinch.privacy.mechanisms.filters import FlippedAudiences, FlippedFilters
     from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
     from chaffinch.privacy.mechanisms.records import FlippedVectors
     from chaffinch.privacy.mechanisms.responders import RandomResponders
@@ -58,7 +57,7 @@ _NAMES = {
     "Composition": "composition",
     "DecoyedValues": "mechanisms.decoys",
     "EncodedNumbers": "mechanisms.numbers",
-    "FlippedAudiences": "mechanisms.audiences",
+    "FlippedAudiences": "mechanisms.filters",
     "FlippedBits": "mechanisms.bits",
     "FlippedFilters": "mechanisms.filters",
     "FlippedValues": "mechanisms.values",

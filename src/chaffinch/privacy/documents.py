@@ -19,10 +19,9 @@ from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.groups import Grouped
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.mechanisms.decoys import DecoyedValues
-from chaffinch.privacy.mechanisms.filters import FlippedFilters
+from chaffinch.privacy.mechanisms.filters import FlippedAudiences, FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.mechanisms.responders import RandomResponders

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from chaffinch.reach.planning.shuffler import Shuffler
     from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
     from chaffinch.reach.publisher.charging import hand_out
-    from chaffinch.reach.publisher.filters import encode
+    from chaffinch.reach.publisher.filter_making import encode
     from chaffinch.reach.release import ReachRelease, load_release
-    from chaffinch.reach.shuffler.filters import shuffle
-    from chaffinch.wire.column_files import ShuffledColumns, load_columns
-    from chaffinch.wire.filter_files import Filter, load_filter
+    from chaffinch.reach.shuffler.hand_over import shuffle
+    from chaffinch.wire.filter_files import Filter, ShuffledColumns, load_columns, load_filter
 
 __all__ = [
     "Audience",
@@ -65,19 +64,19 @@ _NAMES = {
     "IdRule": "reach.planning.id_rule",
     "ReachPlan": "reach.planning.plan",
     "ReachRelease": "reach.release",
-    "ShuffledColumns": "wire.column_files",
+    "ShuffledColumns": "wire.filter_files",
     "Shuffler": "reach.planning.shuffler",
     "analyze": "reach.analyzer.analyze",
-    "encode": "reach.publisher.filters",
+    "encode": "reach.publisher.filter_making",
     "hand_out": "reach.publisher.charging",
-    "load_columns": "wire.column_files",
+    "load_columns": "wire.filter_files",
     "load_filter": "wire.filter_files",
     "load_key": "reach.publisher.campaign_key",
     "load_plan": "reach.planning.plan",
     "load_release": "reach.release",
     "new_key": "reach.publisher.campaign_key",
     "plan": "reach.planning.planner",
-    "shuffle": "reach.shuffler.filters",
+    "shuffle": "reach.shuffler.hand_over",
 }
 
 

@@ -1,9 +1,9 @@
-"""A publisher's filter, and the file it travels in.
+"""A publisher's filter and a shuffler's columns, and the files they travel in.
 
-The file is a line that names the format, a line of facts in canonical JSON, zeros up to the next
-multiple of 64 bytes, and the rows: words of 64 bits, little-endian, one row after the other. It
-has one form only: a byte that is another is refused. A SHA-256 over facts and rows tells a
-damaged bit, which nothing else would, as chance could have made any row. It is no signature; who
+The file of a filter is a line that names the format, a line of facts in canonical JSON, zeros up to
+the next multiple of 64 bytes, and the rows: words of 64 bits, little-endian, one row after the
+other. It has one form only: a byte that is another is refused. A SHA-256 over facts and rows tells
+a damaged bit, which nothing else would, as chance could have made any row. It is no signature; who
 may send a filter is for the channel to know. Whoever has the campaign key, as every publisher
 has, can read a filter: only its owner may open the file, and it goes to the analyzer alone.
 """
@@ -18,17 +18,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from chaffinch.disk.faults import storage_fault
-from chaffinch.disk.files import AnyPath, atomic
+from chaffinch.disk.files import AnyPath, atomic, read_small
+from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
-from chaffinch.wire.documents import Strict, canonical, faults_of
+from chaffinch.wire.documents import Strict, canonical, digest, faults_of, one_line, read_document
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29
 MOST_ROWS = 20
@@ -228,3 +229,103 @@ def _words(bits: int) -> int:
 
 def _wrong(name: str, *faults: str) -> InvalidFile:
     return InvalidFile(name, _RULE, list(faults), hint="have the publisher send its filter again")
+
+
+# ----------------------------------------------------------------------------
+# What a shuffler of filters hands over: how many columns have each logo.
+#
+# Columns in a uniform order that nobody knows tell how many of them have each logo, and nothing
+# else; so these counts are all that is handed over. The order is not hidden, it is not there. The
+# file says nothing of the filters that went in: no digest or name of theirs, and not who sent when.
+# It is a JSON document with a SHA-256 over all of it, which tells damage; it is no signature.
+
+_COLUMNS_FORMAT = "chaffinch/columns@1"
+_COLUMNS_RULE = f"{Kind.COLUMNS.value} in the format {_COLUMNS_FORMAT}"
+_LARGEST_COLUMNS = 1 << 24
+"""A million counts of up to nine digits."""
+
+
+class ColumnsBody(Strict):
+    """What is handed over."""
+
+    plan_id: _Digits32
+    key: _Digits16
+    batch: _Digits16
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    counts: list[Annotated[int, Field(ge=0, le=MOST_BITS)]]
+
+    def build(self) -> ShuffledColumns:
+        """Return the columns."""
+        counts = np.array(self.counts, np.int64)
+        counts.flags.writeable = False
+        return ShuffledColumns(self.plan_id, self.key, self.batch, self.bits, self.rows, counts)
+
+
+class _ColumnsFile(ColumnsBody):
+    format: Literal["chaffinch/columns@1"]
+    id: _Digits32
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledColumns:
+    """How many columns of a collection have each logo, after the shuffler's flips.
+
+    Bit r of a logo is the column's bit in row r, in the order of ``Audience.row``. ``key`` is the
+    fingerprint of the campaign key, ``batch`` a random name of this very hand-over.
+    """
+
+    plan_id: str
+    key: str
+    batch: str
+    bits: int
+    rows: int
+    counts: NDArray[np.int64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        counts = self.counts
+        if counts.dtype != np.int64 or counts.shape != (1 << self.rows,):
+            raise InvalidInput("counts", f"one for each of {1 << self.rows} logos", counts.shape)
+        if counts.min() < 0 or int(counts.sum()) != self.bits:
+            raise InvalidInput("counts", f"{self.bits} columns in all", int(counts.sum()))
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of all of it, which is the id of its file."""
+        return digest(_COLUMNS_FORMAT, self.body())
+
+    def body(self) -> dict[str, Any]:
+        """Return what stands in a file, but for format and id."""
+        return {
+            "plan_id": self.plan_id,
+            "key": self.key,
+            "batch": self.batch,
+            "bits": self.bits,
+            "rows": self.rows,
+            "counts": self.counts.tolist(),
+        }
+
+    def content(self) -> bytes:
+        """Return the bytes of its file: always the same ones."""
+        return one_line(_COLUMNS_FORMAT, self.body())
+
+    def save(self, path: AnyPath) -> None:
+        """Write a file that is there in full or not at all, and for its owner only."""
+        with atomic(path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
+            file.write(self.content())
+
+
+def load_columns(path: AnyPath) -> ShuffledColumns:
+    """Return what a shuffler handed over in a file; refuse one with anything amiss."""
+    text = read_small(Path(path), most=_LARGEST_COLUMNS, must_be=_COLUMNS_RULE)
+    return columns_from(text, name=Path(path).name)
+
+
+def columns_from(content: bytes, *, name: str = "columns") -> ShuffledColumns:
+    """Return what a shuffler handed over; refuse a content with anything amiss."""
+    model, _ = read_document(content, _ColumnsFile, _COLUMNS_FORMAT, name=name, kind=Kind.COLUMNS)
+    try:
+        return model.build()
+    except InvalidInput as error:
+        faults = [f"{error.parameter} that are not {error.must_be}"]
+        raise InvalidFile(f"file {name}", _COLUMNS_RULE, faults) from None

@@ -27,9 +27,9 @@ from chaffinch.privacy import Target
 from chaffinch.reach.planning.alignment import word_range
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule
 from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.publisher import filters as local
+from chaffinch.reach.publisher import filter_making as local
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.filters import Loaded, Row
+from chaffinch.reach.publisher.filter_making import Loaded, Row
 from chaffinch.reach.publisher.ids import IdColumns
 from chaffinch.sampling import flip
 from chaffinch.tables.pieces import Piece, pieces_of

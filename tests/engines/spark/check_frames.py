@@ -26,7 +26,7 @@ from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ChaffinchError, ClusterFault, InvalidInput, InvalidTable, StorageFault
 from chaffinch.privacy import Target
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.filters import Loaded
+from chaffinch.reach.publisher.filter_making import Loaded
 from chaffinch.tables.read import open_table
 from tests.engines import plans
 from tests.engines.spark import cluster as cluster_module

@@ -11,7 +11,7 @@ from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import InvalidCells, InvalidFile, StorageFault
 from chaffinch.privacy import Target
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.filters import Loaded
+from chaffinch.reach.publisher.filter_making import Loaded
 from chaffinch.tables.pieces import TableFiles
 from tests.engines import plans
 from tests.reach.publishing import KEY, made_up, small_plan

@@ -19,7 +19,7 @@ from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.reach.release import read_release as read_reach_release
-from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.filter_files import columns_from
 from tests.services.campaign import NAMES, Campaign
 from tests.services.faults.calls import note
 from tests.services.faults.scenes import OTHER_LEVEL, End

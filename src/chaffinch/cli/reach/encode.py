@@ -19,7 +19,7 @@ from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.reach.planning.plan import ReachPlan
-    from chaffinch.reach.publisher.filters import Loaded
+    from chaffinch.reach.publisher.filter_making import Loaded
     from chaffinch.tables.pieces import Piece
     from chaffinch.tables.read import Table
     from chaffinch.wire.filter_files import Filter

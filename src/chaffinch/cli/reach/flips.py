@@ -69,8 +69,7 @@ def _found(
     *, epsilon: float, delta: float, filters: int, bits: int, hashes: int
 ) -> list[dict[str, Any]]:
     """Return the flip probabilities, each with what it protects and how it was found."""
-    from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
-    from chaffinch.privacy.mechanisms.filters import flip_probability_for
+    from chaffinch.privacy.mechanisms.filters import audience_flip_probability, flip_probability_for
 
     of_id = audience_flip_probability(
         epsilon=epsilon, delta=delta, filters=filters, bits=bits, hashes=hashes

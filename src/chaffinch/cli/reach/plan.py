@@ -115,7 +115,7 @@ def plan(
 
 def _warn(found: ReachPlan, output: Output) -> None:
     """Say of a weak promise that publishers have to agree to it."""
-    from chaffinch.reach.publisher.filters import WITHIN
+    from chaffinch.reach.publisher.filter_making import WITHIN
 
     promises = [one for one in (found.guarantee, found.shuffler_guarantee) if one is not None]
     if any(one.epsilon > WITHIN.epsilon or one.delta > WITHIN.delta for one in promises):

@@ -15,7 +15,7 @@ from chaffinch.disk.protected import Kind, refuse_all_but
 from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from chaffinch.wire.column_files import ShuffledColumns
+    from chaffinch.wire.filter_files import ShuffledColumns
 
 
 def shuffle(

@@ -1,6 +1,6 @@
 """Audiences on a cluster: ids become rows of bits where they lie, and rows of bits become logos.
 
-A publisher's filter is made by ranges of columns (``column_ranges``). Executors read the ids, and
+A publisher's filter is made by ranges of columns (``ColumnRanges``). Executors read the ids, and
 send the keyed digest of each to the ranges of its columns. Whoever has a range sets its bits and
 flips them, with words that follow from the secret of the job, the range and its bits: a task that
 is done again gives the same flipped bits. Only these reach the driver, and how many columns were
@@ -40,8 +40,8 @@ from chaffinch.reach.analyzer.logos import Logos, logos_of, not_shuffled
 from chaffinch.reach.planning.alignment import aligned_filters, word_range
 from chaffinch.reach.planning.plan import ReachPlan, require_plan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.column_ranges import ColumnRanges
-from chaffinch.reach.publisher.filters import (
+from chaffinch.reach.publisher.filter_making import (
+    ColumnRanges,
     Loaded,
     Row,
     check_terms,
@@ -105,7 +105,7 @@ def make_filter(  # noqa: PLR0913
     """Return the filter of one publisher's ids, not recorded yet: whoever gets it has to do so.
 
     ``reader`` is what ``check_ids`` gave. The filter has the law of the one that
-    ``reach.publisher.filters.make_filter`` makes of the same rows in one table, and what that
+    ``reach.publisher.filter_making.make_filter`` makes of the same rows in one table, and what that
     refuses is refused. ``progress`` counts pieces. The rows of a frame are kept in the folder
     ``scratch``, sealed.
     """

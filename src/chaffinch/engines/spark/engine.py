@@ -25,7 +25,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.publisher.filters import WITHIN, Loaded
+from chaffinch.reach.publisher.filter_making import WITHIN, Loaded
 from chaffinch.reach.publisher.ids import IdColumns
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.tables.parallel import Progress

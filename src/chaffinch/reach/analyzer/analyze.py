@@ -17,7 +17,7 @@ from chaffinch.disk.files import AnyPath
 from chaffinch.disk.protected import Kind, kind_of
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.reach.analyzer.intervals import by_delta_method, intervals
+from chaffinch.reach.analyzer.group_intervals import by_delta_method, intervals
 from chaffinch.reach.analyzer.logos import (
     Logos,
     count_logos,
@@ -31,8 +31,7 @@ from chaffinch.reach.planning.id_rule import AS_IS
 from chaffinch.reach.planning.plan import ReachPlan, require_plan
 from chaffinch.reach.release import ReachRelease, ReachRow
 from chaffinch.tables.parallel import Progress
-from chaffinch.wire.column_files import ShuffledColumns, load_columns
-from chaffinch.wire.filter_files import Filter, load_filter
+from chaffinch.wire.filter_files import Filter, ShuffledColumns, load_columns, load_filter
 
 _ADJUSTMENTS = ("none", "non-negative")
 _MOST_GROUPS = 1000
@@ -66,7 +65,7 @@ def analyze(
     shuffler, what it has handed over, or the file of that. ``groups`` are asked for besides the
     usual ones. Intervals hold with probability ``level`` or more, for any number of ids: each by
     itself, and, as the second pair, all rows together. That is proven for one publisher and
-    measured for several (``reach.analyzer.intervals``). ``adjustment`` may move estimates to
+    measured for several (``reach.analyzer.group_intervals``). ``adjustment`` may move estimates to
     what is possible (``non-negative``), which biases them and is said in the release. With a
     ``ledger`` the release is charged before it is handed out, under the fingerprint of its
     campaign key: other filters with that key are refused. The ``engine`` spark of

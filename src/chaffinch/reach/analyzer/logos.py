@@ -19,8 +19,7 @@ from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
 from chaffinch.tables.parallel import MOST_WORKERS, Progress, cores, mapped
-from chaffinch.wire.column_files import ShuffledColumns
-from chaffinch.wire.filter_files import Filter, FilterFacts
+from chaffinch.wire.filter_files import Filter, FilterFacts, ShuffledColumns
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from scipy import optimize, special
 
 from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, UselessPlan, checks
 from chaffinch.privacy import Target
-from chaffinch.privacy.mechanisms.audiences import (
+from chaffinch.privacy.mechanisms.filters import (
     audience_flip_probability,
     column_epsilon,
     group_weight,

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput, InvalidTable, checks
-from chaffinch.reach.planning.id_rule import AS_IS, IdRule
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
 from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.publisher.spelling import spell_ids
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.objects import ONLY

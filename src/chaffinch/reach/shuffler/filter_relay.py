@@ -23,12 +23,11 @@ from chaffinch.errors import (
 from chaffinch.keys import StoredKey
 from chaffinch.reach.planning.plan import ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import FilterInbox
-from chaffinch.reach.shuffler.filters import shuffle
+from chaffinch.reach.shuffler.hand_over import shuffle
 from chaffinch.shuffling.outbox import Outbox, items_of
 from chaffinch.shuffling.state import Sealed, State
-from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.envelopes import SealingKey
-from chaffinch.wire.filter_files import Filter, filter_from
+from chaffinch.wire.filter_files import Filter, ShuffledColumns, filter_from
 from chaffinch.wire.sealed_batches import BatchHead
 from chaffinch.wire.sealed_filters import START_LENGTH, pad, unpad
 
