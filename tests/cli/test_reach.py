@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from chaffinch import Audience, Ledger, Target, privacy, reach
-from chaffinch.cli.reach.app import VERBS
-from chaffinch.cli.reach.encode import _Terms
+from chaffinch.cli.reach import VERBS
+from chaffinch.cli.reach.publisher_verbs import _Terms
 from chaffinch.errors import StorageFault
 from chaffinch.reach.publisher.filter_making import WITHIN
 from chaffinch.reach.release import load_release as load_reach_release

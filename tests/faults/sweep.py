@@ -31,7 +31,7 @@ import chaffinch
 from chaffinch import Choice, Ledger, Survey, Target, load_plan, plan, reach
 from chaffinch.cli import demo as survey_demo
 from chaffinch.cli import main
-from chaffinch.cli.reach import demo as reach_demo
+from chaffinch.cli.reach import reach_demo
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge
 from chaffinch.planning import planner

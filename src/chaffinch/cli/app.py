@@ -31,7 +31,7 @@ from chaffinch.cli import (
     trend,
 )
 from chaffinch.cli.numbers import AS_PEOPLE_WRITE
-from chaffinch.cli.reach.app import app as reach_app
+from chaffinch.cli.reach import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,

@@ -1,11 +1,12 @@
-"""What is known of a reach's privacy, side by side."""
+"""What is known of the privacy of filters: side by side, the other way round, and drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -17,6 +18,7 @@ from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.privacy import FlippedAudiences
+    from chaffinch.privacy.guarantee import Method
     from chaffinch.reach.planning.comparison import ComparedFigure
     from chaffinch.reach.planning.plan import ReachPlan
 
@@ -152,3 +154,120 @@ def _name_of(one: ComparedFigure) -> str:
 
 def _yes(value: object) -> str:
     return "yes" if value else "no"
+
+
+# ----------------------------------------------------------------------------
+# The smallest flip probability that keeps a promise, for filters given by their numbers.
+
+
+def flips(
+    *,
+    epsilon: float,
+    delta: float,
+    filters: int,
+    bits: int,
+    hashes: int = 1,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Find the smallest flip probability that meets epsilon and delta.
+
+    For one id, as a plan promises it, and for one column, as the technical details of buffling
+    (2020) count; only what is proven is a guarantee. For example:
+    `chaffinch reach flips --epsilon 1 --delta 1e-9 --filters 3 --bits 10000`
+
+    Parameters
+    ----------
+    epsilon
+        The epsilon to promise.
+    delta
+        The delta to promise.
+    filters
+        How many filters there are: publishers times frequencies.
+    bits
+        How many bits each has.
+    hashes
+        How many bits an id sets.
+    """
+    with output.thinking("searching") as tell:
+        tell("one id")
+        rows = _found(epsilon=epsilon, delta=delta, filters=filters, bits=bits, hashes=hashes)
+    if output.json:
+        output.document({"epsilon": epsilon, "delta": delta, "flips": rows})
+        return
+    output.words(
+        f"{count_of(filters, 'filter')} of {bits:,} bits, {count_of(hashes, 'column')} for each "
+        f"id; epsilon {epsilon:g}, delta {delta:g}."
+    )
+    output.words("")
+    output.table(
+        ["of", "flip probability", "method", "guarantee"],
+        [
+            [
+                row["of"],
+                promise_text(float(Fraction(row["flip_probability"])), 6),
+                row["method"],
+                "yes" if row["guarantee"] else "no",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _found(
+    *, epsilon: float, delta: float, filters: int, bits: int, hashes: int
+) -> list[dict[str, Any]]:
+    """Return the flip probabilities, each with what it protects and how it was found."""
+    from chaffinch.privacy.mechanisms.filters import audience_flip_probability, flip_probability_for
+
+    of_id = audience_flip_probability(
+        epsilon=epsilon, delta=delta, filters=filters, bits=bits, hashes=hashes
+    )
+    proven, assumed = (
+        flip_probability_for(
+            epsilon=epsilon, delta=delta, filters=filters, bits=bits, method=method
+        )
+        for method in ("proven", "assumed")
+    )
+    return [
+        _row("one id", of_id, "upper-bound"),
+        _row("one column", proven, "upper-bound"),
+        _row("one column, buffling's pair", assumed, "worst-pair-assumed"),
+    ]
+
+
+def _row(of: str, flip: Fraction, method: Method) -> dict[str, Any]:
+    from chaffinch.privacy.guarantee import PROVEN
+    from chaffinch.wire.documents import exact_text
+
+    exact, promised = exact_text(flip), method in PROVEN
+    return {"of": of, "flip_probability": exact, "method": method, "guarantee": promised}
+
+
+# ----------------------------------------------------------------------------
+# Three published observations on signal to noise, drawn anew.
+
+
+def figures(
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Draw published observations on signal to noise anew, with what is true of each.
+
+    All other figures: `chaffinch figures all`.
+
+    Parameters
+    ----------
+    out
+        The folder for the figures (SVG) and the page that shows them all.
+    """
+    from chaffinch.charts.gallery.signal_to_noise import write_figures
+
+    with paths.fill_folder(out) as folder, output.thinking("drawing"):
+        names = [path.name for path in write_figures(folder)]
+    files = [str(out / name) for name in names]
+    if output.json:
+        output.document({"files": files})
+        return
+    for file in files:
+        output.drawing(file)

@@ -1,4 +1,4 @@
-"""A publisher's step: its ids become a filter for the analyzer, or for the shuffler."""
+"""What a publisher does: it makes the key or has it, makes its filter of its ids, and sends it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,43 @@ if TYPE_CHECKING:
     from chaffinch.tables.pieces import Piece
     from chaffinch.tables.read import Table
     from chaffinch.wire.filter_files import Filter
+
+
+_ABOUT_KEYS = (
+    "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
+    "them (HPKE), or through a secret manager; never beside a filter. The analyzer must not have "
+    "it, nor a shuffler: with the key, an id's columns can be looked up. It is for one collection; "
+    "the next one needs a new key."
+)
+
+
+def key(
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Make the secret key that the publishers of one collection share.
+
+    It is for publishers only: the analyzer must never have it. A file that exists is not
+    overwritten.
+
+    Parameters
+    ----------
+    out
+        The new file, such as campaign.key; only you will be able to read it.
+    """
+    paths.require_new(out, "campaign key", hint="a key is never overwritten: name another file")
+    cf.reach.new_key().save(out)
+    if output.json:
+        output.document({"file": str(out), "for": "publishers only, one collection"})
+        return
+    output.say(f"wrote {out}, readable by you only")
+    if not output.quiet:
+        output.words(_ABOUT_KEYS)
+
+
+# ----------------------------------------------------------------------------
+# A publisher's ids become a filter for the analyzer, or for the shuffler.
 
 
 @Parameter(name="*")
@@ -202,3 +239,68 @@ def _facts(made: Filter, target: Path) -> dict[str, Any]:
         "frequencies": made.frequencies,
         "file": str(target),
     }
+
+
+# ----------------------------------------------------------------------------
+# The last step under a plan that names its parties: the filter leaves, sealed.
+
+
+def send(
+    filter: Path,  # noqa: A002 - the name of the argument in the help
+    /,
+    *,
+    plan: Path,
+    keys: Path,
+    patience: float = 60.0,
+    trusted: Path | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Seal a filter for the shuffler, sign it and send it, once, whatever fails on the way.
+
+    The plan must name its parties. The shuffler takes one filter of each publisher. What is sent is
+    kept beside the filter: the same command again sends the same bytes.
+
+    Parameters
+    ----------
+    filter
+        The filter file of `chaffinch reach encode`.
+    plan
+        The plan file.
+    keys
+        The key folder of this publisher, of `chaffinch keys create`; the plan names its identity.
+    patience
+        Seconds for which a shuffler that does not answer is asked again.
+    trusted
+        A file of TLS roots, in place of the system's.
+    """
+    from chaffinch.keys import KeyFolder
+    from chaffinch.reach.publisher.sending import send_filter
+
+    found = paths.open_reach_plan(plan)
+    source = paths.require_file(paths.require_name(filter))
+    own = KeyFolder.open(keys)
+    try:
+        with output.thinking("sending"):
+            sent = send_filter(
+                source, found, own, patience=patience, trusted=trusted, tell=output.say
+            )
+    except KeyboardInterrupt:
+        output.say(
+            "the filter may have arrived or not: the same command again sends it, and nothing twice"
+        )
+        raise
+    shuffler = found.named_parties.hops[0].name
+    if output.json:
+        output.document(
+            {
+                "plan": found.id,
+                "publisher": sent.publisher,
+                "new": sent.new,
+                "sha256": sent.digest,
+                "receipt": sent.receipt.hex(),
+            }
+        )
+    elif sent.new:
+        output.say(f"{shuffler} has the filter of {sent.publisher}, and has signed for it")
+    else:
+        output.say(f"{shuffler} had this filter of {sent.publisher} before, and has signed for it")
