@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chaffinch.planning import planner, survey_file
-from chaffinch.reach.planning import planner as audience_planner
+from chaffinch.reach.planning import reach_planner
 
 
 def made_once(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def made_once(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SURVEYS = made_once(planner.plan)
-_AUDIENCES = made_once(audience_planner.plan)
+_AUDIENCES = made_once(reach_planner.plan)
 
 
 # For a module and not longer: the next one may be about the planner.
@@ -45,5 +45,5 @@ def plans_are_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "plan", _SURVEYS)
         patch.setattr(survey_file, "plan", _SURVEYS)
-        patch.setattr(audience_planner, "plan", _AUDIENCES)
+        patch.setattr(reach_planner, "plan", _AUDIENCES)
         yield

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.steps import Found, Step, main
 
 if TYPE_CHECKING:
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
 
 ROWS = 100_000_000
 BITS = 1 << 27
@@ -29,7 +29,7 @@ def make_plan(folder: Path, rows: int) -> Found:
     """Calibrate plans for one publisher, with and without frequencies, and save them."""
     from chaffinch.privacy import Target
     from chaffinch.reach.planning.audience import Audience
-    from chaffinch.reach.planning.planner import plan
+    from chaffinch.reach.planning.reach_planner import plan
     from chaffinch.reach.publisher.campaign_key import new_key
 
     new_key().save(folder / "campaign.key")
@@ -116,7 +116,7 @@ def analyze(folder: Path, rows: int) -> Found:
 
 
 def _plan(folder: Path, times: int) -> ReachPlan:
-    from chaffinch.reach.planning.plan import load_plan
+    from chaffinch.reach.planning.reach_plan import load_plan
 
     return load_plan(folder / f"plan-{times}.json")
 

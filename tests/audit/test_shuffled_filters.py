@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler import hand_over as shuffling
 from chaffinch.sampling import flip as right_flip
 from chaffinch.sampling import secure_words

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaffinch.planning.costs.cost import Cost, short, size
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import AnyPlan, load_any_plan
+from chaffinch.reach.planning.reach_plan import AnyPlan, load_any_plan
 from tests.docs import pages
 from tests.meta import repository
 

@@ -17,7 +17,7 @@ from types import ModuleType
 import chaffinch
 from chaffinch import errors, reach
 from chaffinch.plans.documents import PlanModel
-from chaffinch.reach.planning.plan import ReachPlanModel
+from chaffinch.reach.planning.reach_plan import ReachPlanModel
 from chaffinch.reach.release import release_schema as reach_release_schema
 from chaffinch.release.documents import release_schema
 from tests.meta import repository

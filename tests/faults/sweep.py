@@ -35,7 +35,7 @@ from chaffinch.cli.reach import reach_demo
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge
 from chaffinch.planning import planner
-from chaffinch.reach.planning import planner as audience_planner
+from chaffinch.reach.planning import reach_planner
 from tests.faults import steps
 from tests.faults.collector import arrived, collecting, forget_arrivals
 from tests.faults.steps import FULL, STOPPED, TORN, Fault
@@ -316,7 +316,7 @@ def import_late(names: Sequence[str]) -> None:
 PURE = (
     (planner._Wishes, "candidates"),  # noqa: SLF001 - which has the search behind it
     (planner, "_epsilons_of_shares"),
-    (audience_planner, "_calibrated"),
+    (reach_planner, "_calibrated"),
 )
 """What takes long and touches no disk: searches of the planners."""
 

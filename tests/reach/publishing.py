@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.planning.shuffler import Shuffler
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.filter_making import encode as publishers_encode

@@ -12,12 +12,12 @@ from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
 from chaffinch.reach import ReachRelease, encode, new_key
-from chaffinch.reach.analyzer.analyze import analyze
 from chaffinch.reach.analyzer.logos import Logos, count_logos
+from chaffinch.reach.analyzer.reach_analysis import analyze
 from chaffinch.reach.planning.audience import Audience, Group
 from chaffinch.reach.planning.id_rule import IdRule
-from chaffinch.reach.planning.plan import ReachPlan
-from chaffinch.reach.planning.planner import plan
+from chaffinch.reach.planning.reach_plan import ReachPlan
+from chaffinch.reach.planning.reach_planner import plan
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=1 << 16, flip=small_plan().flip_probability / 8)

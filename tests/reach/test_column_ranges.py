@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.filter_making import _MOST_RANGES, ColumnRanges, Row, true_rows
 from chaffinch.sampling import digest_again, digest_columns
 from tests.reach.publishing import KEY, small_plan

@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.costs.cost import Prices
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.wire.sealed_filters import seal_filter
 from tests.reach import publishing
 from tests.services.campaign import NAMES, Campaign

@@ -26,7 +26,7 @@ from chaffinch.reach.analyzer.group_intervals import Crowd, asked_columns, inter
 from chaffinch.reach.analyzer.occupancy import SetBits
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.estimator import Columns
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate import judging
 from chaffinch.simulate.publishers import Publishers, flipped_logos, thrown

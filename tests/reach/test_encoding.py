@@ -20,7 +20,7 @@ from scipy import stats
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.charging import hand_out, refuse_second
 from chaffinch.reach.publisher.filter_making import Loaded, _true_rows

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, PlanMismatch
 from chaffinch.reach.analyzer.logos import count_logos
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, encode, made_up, set_bits, small_plan

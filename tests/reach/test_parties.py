@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.plans.parties import Party, ReachParties, read_reach_parties
-from chaffinch.reach.planning.plan import load_plan
+from chaffinch.reach.planning.reach_plan import load_plan
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.sealed_filters import START_LENGTH, pad, seal_filter, unpad

@@ -18,7 +18,7 @@ from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
 from chaffinch.privacy import Target
 from chaffinch.reach import load_plan, plan
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.plan import (
+from chaffinch.reach.planning.reach_plan import (
     _FORMAT,
     _LARGEST_FILE,
     ReachPlan,

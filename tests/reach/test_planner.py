@@ -16,8 +16,8 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.filters import audience_flip_probability, flip_probability_for
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.plan import ReachPlan, require_plan
-from chaffinch.reach.planning.planner import (
+from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
+from chaffinch.reach.planning.reach_planner import (
     _HASHES,
     _MOST_ERROR,
     ENOUGH,

@@ -19,7 +19,7 @@ from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos, count_logos, read_columns
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate import Publishers, draw_logos
 from chaffinch.simulate.seeded import SeededWords

@@ -25,7 +25,7 @@ from chaffinch.reach.analyzer.logos import Logos
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.estimator import Columns
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,

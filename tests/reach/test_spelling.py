@@ -19,7 +19,7 @@ from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
 from chaffinch.privacy import Target
 from chaffinch.reach import plan as make_plan
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
-from chaffinch.reach.planning.plan import _FORMAT, plan_from
+from chaffinch.reach.planning.reach_plan import _FORMAT, plan_from
 from chaffinch.reach.publisher.filter_making import Loaded
 from chaffinch.wire.documents import digest
 from tests.reach.publishing import KEY, encode, small_plan

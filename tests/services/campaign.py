@@ -13,7 +13,7 @@ from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.parties import Party, ReachParties
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
@@ -29,7 +29,7 @@ FRONTS = """
 import sys
 from pathlib import Path
 from chaffinch.keys import KeyFolder
-from chaffinch.reach.planning.plan import load_plan
+from chaffinch.reach.planning.reach_plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.keys import KeyFolder
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.later_keys import LaterKeys
 from chaffinch.shuffling.state import State

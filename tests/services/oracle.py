@@ -34,7 +34,7 @@ from chaffinch.plans.parties import KEMS, Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.sampling import secure_words
 from chaffinch.services.shuffler import Shuffler
 from chaffinch.shuffling.forwarding import Patience

@@ -27,7 +27,7 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.reach.planning import alignment
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.shuffler import hand_over as shuffling
 from chaffinch.reach.shuffler.hand_over import HandedOver, shuffle, shuffle_with

@@ -21,7 +21,7 @@ from chaffinch import reach
 from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.reach.analyzer.logos import count_logos
 from chaffinch.reach.planning.audience import Audience, Group
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,

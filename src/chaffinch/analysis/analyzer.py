@@ -32,7 +32,7 @@ from chaffinch.errors import (
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import Plan, require_plan
-from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
 from chaffinch.tables.parallel import Pool, Stopped
 from chaffinch.wire.arrivals import arrived_batches, unfinished
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead

@@ -29,7 +29,7 @@ from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import StoredKey
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.tables.parallel import Pool, Processes
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.batches import CodeCounts, Codes

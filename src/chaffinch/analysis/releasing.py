@@ -26,9 +26,9 @@ from chaffinch.errors import (
 )
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.analyzer.analyze import analyze as analyze_columns
-from chaffinch.reach.analyzer.analyze import check_key
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.analyzer.reach_analysis import analyze as analyze_columns
+from chaffinch.reach.analyzer.reach_analysis import check_key
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
 from chaffinch.wire.filter_files import columns_from

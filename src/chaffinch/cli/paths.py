@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chaffinch.cli.output import Output
     from chaffinch.planning.survey_file import SurveyFile
     from chaffinch.plans.plan import Plan
-    from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+    from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
 
 
 _LARGEST = 1 << 20
@@ -320,7 +320,7 @@ def _kind_of_toml(path: Path) -> tuple[str, str]:
 
 def open_reach_plan(path: Path) -> ReachPlan:
     """Return the reach plan in a file, or in what is piped in."""
-    from chaffinch.reach.planning.plan import load_plan, plan_from
+    from chaffinch.reach.planning.reach_plan import load_plan, plan_from
 
     if is_pipe(path):
         input_source(STREAM, "plan")
@@ -330,7 +330,7 @@ def open_reach_plan(path: Path) -> ReachPlan:
 
 def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
-    from chaffinch.reach.planning.plan import load_any_plan
+    from chaffinch.reach.planning.reach_plan import load_any_plan
 
     with _plan_it_first(path):
         return load_any_plan(require_file(require_name(path)))

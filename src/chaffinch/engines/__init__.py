@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan
     from chaffinch.privacy import Target
     from chaffinch.reach.analyzer.logos import Logos
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.reach.publisher.campaign_key import CampaignKey
     from chaffinch.reach.publisher.filter_making import Loaded
     from chaffinch.reach.publisher.ids import IdColumns

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chaffinch.reach.analyzer.logos import Logos
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.wire.filter_files import Filter
 
 

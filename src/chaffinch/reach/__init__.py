@@ -20,11 +20,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaffinch.reach.analyzer.analyze import analyze
+    from chaffinch.reach.analyzer.reach_analysis import analyze
     from chaffinch.reach.planning.audience import Audience, Group
     from chaffinch.reach.planning.id_rule import IdRule
-    from chaffinch.reach.planning.plan import ReachPlan, load_plan
-    from chaffinch.reach.planning.planner import plan
+    from chaffinch.reach.planning.reach_plan import ReachPlan, load_plan
+    from chaffinch.reach.planning.reach_planner import plan
     from chaffinch.reach.planning.shuffler import Shuffler
     from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
     from chaffinch.reach.publisher.charging import hand_out
@@ -62,20 +62,20 @@ _NAMES = {
     "Filter": "wire.filter_files",
     "Group": "reach.planning.audience",
     "IdRule": "reach.planning.id_rule",
-    "ReachPlan": "reach.planning.plan",
+    "ReachPlan": "reach.planning.reach_plan",
     "ReachRelease": "reach.release",
     "ShuffledColumns": "wire.filter_files",
     "Shuffler": "reach.planning.shuffler",
-    "analyze": "reach.analyzer.analyze",
+    "analyze": "reach.analyzer.reach_analysis",
     "encode": "reach.publisher.filter_making",
     "hand_out": "reach.publisher.charging",
     "load_columns": "wire.filter_files",
     "load_filter": "wire.filter_files",
     "load_key": "reach.publisher.campaign_key",
-    "load_plan": "reach.planning.plan",
+    "load_plan": "reach.planning.reach_plan",
     "load_release": "reach.release",
     "new_key": "reach.publisher.campaign_key",
-    "plan": "reach.planning.planner",
+    "plan": "reach.planning.reach_planner",
     "shuffle": "reach.shuffler.hand_over",
 }
 

@@ -15,7 +15,7 @@ from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
-from chaffinch.reach.planning.explanation import GUESS, HARDLY_ANY, left_words, protected_ids
+from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
 from chaffinch.release.documents import (
     Amount,
     Count,

@@ -28,7 +28,7 @@ from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.reach.release import FORMAT as REACH_FORMAT
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.release.documents import read_release

@@ -17,7 +17,7 @@ from chaffinch.analysis.analyzer import RECEIVED, STATE, AnalyzerCounts, analyze
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.batches import BatchLimits

@@ -21,9 +21,9 @@ from chaffinch.disk.kill_points import kill_point
 from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
-from chaffinch.services.filters import FilterDesk
+from chaffinch.services.filter_desk import FilterDesk
 from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room

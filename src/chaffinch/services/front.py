@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, Reason, StorageFault, Unquoted
 from chaffinch.keys.folder import GRACE, KeyFolder
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes

@@ -16,7 +16,7 @@ from pydantic import Field
 from chaffinch.disk.damaged import put_aside_in
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import has_come
 from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.collector import Collector, CollectorLimits

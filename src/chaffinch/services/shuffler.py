@@ -42,7 +42,7 @@ from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.plans.parties import Party
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.plan import AnyPlan, ReachPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import FilterInbox
 from chaffinch.reach.shuffler.filter_relay import FilterRelay
 from chaffinch.sampling import secure_words

@@ -25,7 +25,7 @@ from chaffinch.reach.analyzer.logos import Logos
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience, Group
 from chaffinch.reach.planning.estimator import Crowd
-from chaffinch.reach.planning.plan import MOST_IDS, ReachPlan
+from chaffinch.reach.planning.reach_plan import MOST_IDS, ReachPlan
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.batches import Counts
 

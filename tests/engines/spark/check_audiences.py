@@ -26,7 +26,7 @@ from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, InvalidTa
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.alignment import word_range
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher import filter_making as local
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.filter_making import Loaded, Row

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from chaffinch.keys import KeyFolder
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.reach.release import read_release as read_reach_release

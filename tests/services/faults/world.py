@@ -27,7 +27,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
-from chaffinch.reach.planning.plan import AnyPlan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services import front as fronts
 from chaffinch.services.analyzer import AnalyzerFront
 from chaffinch.services.batches import BatchLimits

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy import FlippedAudiences
     from chaffinch.privacy.guarantee import Method
     from chaffinch.reach.planning.comparison import ComparedFigure
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
 
 
 @Parameter(name="*")

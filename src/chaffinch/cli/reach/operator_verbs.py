@@ -30,7 +30,7 @@ from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
     from chaffinch.reach.planning.audience import Audience, Group
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.reach.release import ReachRelease
     from chaffinch.wire.filter_files import ShuffledColumns
 
@@ -191,7 +191,7 @@ def _named_file(name: str) -> str:
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
     """Return what a ledger pays for a release."""
-    from chaffinch.reach.analyzer.analyze import charge_release
+    from chaffinch.reach.analyzer.reach_analysis import charge_release
 
     pay = partial(charge_release, account.ledger, plan, release)
     return account.bill(plan.id, release.key, release.batch, pay)

@@ -16,7 +16,7 @@ from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.reach.planning.plan import Option, ReachPlan
+    from chaffinch.reach.planning.reach_plan import Option, ReachPlan
 
 _FLAG = Parameter(negative=(), show_default=False)
 _OUT = Parameter(name=["--out", "-o"])
@@ -126,7 +126,7 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 
 def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
-    from chaffinch.reach.planning.planner import MAX_BITS
+    from chaffinch.reach.planning.reach_planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None or asked.delta is None:
@@ -234,7 +234,7 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
     from fractions import Fraction
 
-    from chaffinch.reach.planning.plan import filter_bytes
+    from chaffinch.reach.planning.reach_plan import filter_bytes
     from chaffinch.reach.planning.shuffler import colluding_epsilon
 
     chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
@@ -254,7 +254,7 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
-    from chaffinch.reach.planning.planner import CLOSE, ENOUGH
+    from chaffinch.reach.planning.reach_planner import CLOSE, ENOUGH
 
     helped = "the analyzer" if found.shuffler is None else "the shuffler"
     narrow = output.width < _NARROW

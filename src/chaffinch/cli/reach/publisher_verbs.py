@@ -18,7 +18,7 @@ from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.reach.publisher.filter_making import Loaded
     from chaffinch.tables.pieces import Piece
     from chaffinch.tables.read import Table

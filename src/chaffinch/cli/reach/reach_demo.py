@@ -13,7 +13,7 @@ from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.simulate import Publishers
 
 _UNIVERSE = 100_000
@@ -93,7 +93,7 @@ def _is_demo(out: Path, plan: ReachPlan) -> bool:
 
     A demo that was killed may have left a key without its record.
     """
-    from chaffinch.reach.planning.plan import load_plan
+    from chaffinch.reach.planning.reach_plan import load_plan
     from chaffinch.reach.publisher.campaign_key import load_key
 
     try:

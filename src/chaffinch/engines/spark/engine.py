@@ -12,18 +12,18 @@ from chaffinch.analysis.tally import check_tally
 from chaffinch.disk.files import AnyPath
 from chaffinch.disk.places import Place
 from chaffinch.engines import PATIENCE
-from chaffinch.engines.spark.audiences import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table, prepare_encoding
 from chaffinch.engines.spark.frames import FrameRows, RowSource, is_frame
 from chaffinch.engines.spark.job import Job
+from chaffinch.engines.spark.reach import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
 from chaffinch.engines.spark.targets import standing_batch
 from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.filter_making import WITHIN, Loaded
 from chaffinch.reach.publisher.ids import IdColumns

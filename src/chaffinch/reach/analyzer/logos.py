@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
-from chaffinch.reach.planning.plan import FULL_BELOW, ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
 from chaffinch.tables.parallel import MOST_WORKERS, Progress, cores, mapped
 from chaffinch.wire.filter_files import Filter, FilterFacts, ShuffledColumns

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.wire.filter_files import Filter, FilterFacts
 
 _WORDS = 1 << 16

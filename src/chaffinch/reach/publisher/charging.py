@@ -13,7 +13,7 @@ from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.wire.filter_files import Filter, load_filter
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable, checks
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.alignment import word_range
-from chaffinch.reach.planning.plan import FULL_BELOW, ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.ids import Digests, IdColumns, IdReader, Spelled
 from chaffinch.reach.publisher.repeats import HELD, LEAST_HELD, Repeats, thinned

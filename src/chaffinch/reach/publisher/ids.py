@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.objects import ONLY

@@ -17,7 +17,7 @@ from chaffinch.disk.files import AnyPath, atomic
 from chaffinch.errors import InvalidInput, NotDelivered, PlanMismatch, Unquoted
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.parties import Party
-from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 from chaffinch.wire.filter_files import Filter, load_filter

@@ -21,7 +21,7 @@ from chaffinch.errors import (
     Unquoted,
 )
 from chaffinch.keys import StoredKey
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import FilterInbox
 from chaffinch.reach.shuffler.hand_over import shuffle
 from chaffinch.shuffling.outbox import Outbox, items_of

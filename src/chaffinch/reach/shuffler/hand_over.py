@@ -25,7 +25,7 @@ from chaffinch.disk.leftovers import alone_in
 from chaffinch.disk.protected import Kind
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
-from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, flip, logo_counts, secure_words
 from chaffinch.tables.parallel import Progress
 from chaffinch.wire.documents import Strict, one_line, read_document

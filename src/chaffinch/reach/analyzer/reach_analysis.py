@@ -28,7 +28,7 @@ from chaffinch.reach.analyzer.logos import (
 from chaffinch.reach.planning.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.reach.planning.estimator import Columns
 from chaffinch.reach.planning.id_rule import AS_IS
-from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.reach.release import ReachRelease, ReachRow
 from chaffinch.tables.parallel import Progress
 from chaffinch.wire.filter_files import Filter, ShuffledColumns, load_columns, load_filter

@@ -24,9 +24,9 @@ from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.cost import cost_of
-from chaffinch.reach.planning.explanation import explain, reach_warnings
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, RuleName
+from chaffinch.reach.planning.reach_cost import cost_of
+from chaffinch.reach.planning.reach_explanation import explain, reach_warnings
 from chaffinch.reach.planning.shuffler import (
     MOST_DELTA,
     MOST_EPSILON,

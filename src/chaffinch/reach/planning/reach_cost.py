@@ -13,7 +13,7 @@ from chaffinch.wire.filter_files import LONGEST_HEAD
 from chaffinch.wire.sealed_filters import FilterLayout
 
 if TYPE_CHECKING:
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
 
 _IDS_NOTE = (
     "People: the ids in the lists of all publishers together, shared out as the plan expects; who "

@@ -10,7 +10,7 @@ from chaffinch.privacy.guarantee import promised
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Guarantee
-    from chaffinch.reach.planning.plan import ReachPlan
+    from chaffinch.reach.planning.reach_plan import ReachPlan
 
 
 def protected_ids(publishers: int) -> str:

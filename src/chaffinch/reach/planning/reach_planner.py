@@ -25,9 +25,9 @@ from chaffinch.privacy.mechanisms.filters import (
 from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience, Group
-from chaffinch.reach.planning.explanation import reach_warnings
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, id_rule
-from chaffinch.reach.planning.plan import MOST_IDS, Option, ReachPlan, check_bits
+from chaffinch.reach.planning.reach_explanation import reach_warnings
+from chaffinch.reach.planning.reach_plan import MOST_IDS, Option, ReachPlan, check_bits
 from chaffinch.reach.planning.shuffler import (
     MOST_DELTA,
     MOST_EPSILON,

@@ -38,7 +38,7 @@ from chaffinch.errors import InvalidTable
 from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos, logos_of, not_shuffled
 from chaffinch.reach.planning.alignment import aligned_filters, word_range
-from chaffinch.reach.planning.plan import ReachPlan, require_plan
+from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.filter_making import (
     ColumnRanges,

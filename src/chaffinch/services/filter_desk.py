@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaffinch.reach.planning.plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk, begun, joined
 from chaffinch.services.front import Front
