@@ -18,8 +18,9 @@ from chaffinch.analysis.releasing import release_columns
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.plans.parties import Party, ReachParties
+from chaffinch.plans.parties import Party
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.reach_parties import ReachParties
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.hand_over import shuffle_with
 from chaffinch.simulate.seeded import SeededWords

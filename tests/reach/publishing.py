@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule
+from chaffinch.reach.planning.reach_parties import Shuffler
 from chaffinch.reach.planning.reach_plan import ReachPlan
-from chaffinch.reach.planning.shuffler import Shuffler
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.filter_making import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.plans.parties import Party, ReachParties, read_reach_parties
+from chaffinch.plans.parties import Party
+from chaffinch.reach.planning.reach_parties import ReachParties, read_reach_parties
 from chaffinch.reach.planning.reach_plan import load_plan
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from

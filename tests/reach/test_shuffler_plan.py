@@ -14,9 +14,9 @@ import pytest
 from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.reach_parties import Shuffler, both_flips, local_flip
 from chaffinch.reach.planning.reach_plan import _FORMAT, ReachPlan, plan_from
 from chaffinch.reach.planning.reach_planner import plan
-from chaffinch.reach.planning.shuffler import Shuffler, both_flips, local_flip
 from chaffinch.wire.documents import identified
 from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience

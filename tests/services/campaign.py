@@ -12,7 +12,8 @@ from chaffinch.analysis.received import KnownBatch
 from chaffinch.disk.kill_points import VARIABLE
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.plans.parties import Party, ReachParties
+from chaffinch.plans.parties import Party
+from chaffinch.reach.planning.reach_parties import ReachParties
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings

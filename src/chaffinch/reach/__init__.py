@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from chaffinch.reach.analyzer.reach_analysis import analyze
     from chaffinch.reach.planning.audience import Audience, Group
     from chaffinch.reach.planning.id_rule import IdRule
+    from chaffinch.reach.planning.reach_parties import Shuffler
     from chaffinch.reach.planning.reach_plan import ReachPlan, load_plan
     from chaffinch.reach.planning.reach_planner import plan
-    from chaffinch.reach.planning.shuffler import Shuffler
     from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
     from chaffinch.reach.publisher.charging import hand_out
     from chaffinch.reach.publisher.filter_making import encode
@@ -65,7 +65,7 @@ _NAMES = {
     "ReachPlan": "reach.planning.reach_plan",
     "ReachRelease": "reach.release",
     "ShuffledColumns": "wire.filter_files",
-    "Shuffler": "reach.planning.shuffler",
+    "Shuffler": "reach.planning.reach_parties",
     "analyze": "reach.analyzer.reach_analysis",
     "encode": "reach.publisher.filter_making",
     "hand_out": "reach.publisher.charging",

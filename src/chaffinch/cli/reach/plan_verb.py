@@ -102,7 +102,7 @@ def plan(
     else:
         found = _planned(asked, output, anyway=anyway)
     if parties is not None:
-        from chaffinch.plans.parties import read_reach_parties
+        from chaffinch.reach.planning.reach_parties import read_reach_parties
 
         found = found.run_by(read_reach_parties(parties))
     if out is not None:
@@ -234,8 +234,8 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
     from fractions import Fraction
 
+    from chaffinch.reach.planning.reach_parties import colluding_epsilon
     from chaffinch.reach.planning.reach_plan import filter_bytes
-    from chaffinch.reach.planning.shuffler import colluding_epsilon
 
     chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
     flip = found.flip_probability if chosen else Fraction(option.own)

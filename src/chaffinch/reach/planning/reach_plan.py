@@ -16,7 +16,7 @@ from chaffinch.charts.text_tables import html_table
 from chaffinch.disk.files import read_small
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
 from chaffinch.plans.documents import GuaranteeModel, guarantee_document
-from chaffinch.plans.parties import KEMS, ReachParties, ReachPartiesModel
+from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import LARGEST_FILE, Plan
 from chaffinch.plans.plan import plan_from as survey_plan_from
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
@@ -27,9 +27,11 @@ from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, RuleName
 from chaffinch.reach.planning.reach_cost import cost_of
 from chaffinch.reach.planning.reach_explanation import explain, reach_warnings
-from chaffinch.reach.planning.shuffler import (
+from chaffinch.reach.planning.reach_parties import (
     MOST_DELTA,
     MOST_EPSILON,
+    ReachParties,
+    ReachPartiesModel,
     Shuffler,
     both_flips,
     colluding_epsilon,

@@ -27,14 +27,14 @@ from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience, Group
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, id_rule
 from chaffinch.reach.planning.reach_explanation import reach_warnings
-from chaffinch.reach.planning.reach_plan import MOST_IDS, Option, ReachPlan, check_bits
-from chaffinch.reach.planning.shuffler import (
+from chaffinch.reach.planning.reach_parties import (
     MOST_DELTA,
     MOST_EPSILON,
     Shuffler,
     both_flips,
     local_flip,
 )
+from chaffinch.reach.planning.reach_plan import MOST_IDS, Option, ReachPlan, check_bits
 from chaffinch.wire.filter_files import LEAST_BITS
 
 _HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
