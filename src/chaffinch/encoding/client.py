@@ -57,7 +57,6 @@ _NO_KEYS = (
     "by itself; then `{2}`"
 )
 _RESUME = "chaffinch send --resume"
-_WORDS = {kind.word for kind in Kind}
 
 
 @dataclass(frozen=True)
@@ -394,11 +393,8 @@ class Client:
         if reply.problem == Kind.UNSEEN_KEYS.word and missing:
             advice = _NO_KEYS.format(missing, first.name, self._resume_command)
             return missing, f"no keys at {first.name}", advice
-        got = f"the status {reply.status}" if reply.status else reply.body.decode()
-        if reply.problem in _WORDS:
-            got += f" ({reply.problem})"
         usual = f"`{self._resume_command}` sends them as they are, and makes no new ones"
-        return first.name, got, _ANOTHER_PLAN if reply.status == _NOT_FOUND else usual
+        return first.name, reply.got, _ANOTHER_PLAN if reply.status == _NOT_FOUND else usual
 
 
 def _parties_of(plan: Plan) -> Parties:

@@ -16,6 +16,7 @@ from chaffinch.wire.documents import exact_text
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
     from chaffinch.plans.plan import Part, Plan
+    from chaffinch.privacy import Guarantee
 
 Unit = Literal["report", "person", "row"]
 """What is protected: a report (so a person who sends no other), a person, or a row of a table."""
@@ -119,6 +120,24 @@ def factor(epsilon: float) -> str:
     return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
 
 
+def promise_words(promise: Guarantee, covered: str, *, change: str, seen: str) -> str:
+    """Return what a promise covers, and by how much a ``change`` of it may be ``seen``."""
+    return (
+        f"The promise covers {covered}: {change} (neighbours: {promise.neighbours}) changes the "
+        f"chance of anything {seen} by a factor of at most {factor(promise.epsilon)}, plus "
+        f"{promised(promise.delta, 3)} at most. Method: {promise.method}"
+    )
+
+
+def odds(promise: Guarantee, *, guess: str, seen: str) -> str:
+    """Return how many of 100 people are right who guess, before and after something is seen."""
+    right = right_guesses(promise.epsilon, promise.delta)
+    return (
+        f"of 100 people who guess {guess}, 50 are right by tossing a coin, and at most {right} "
+        f"after seeing {seen}."
+    )
+
+
 MOST_LOCAL = 4.0
 """A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
 
@@ -139,12 +158,10 @@ ROWS_OF_GROUPS_ONLY = (
 
 def _promise(plan: Plan) -> str:
     covered = protected_answers(len(plan.asked), plan.rounds, contributions=plan.contributions)
-    return (
-        f"The promise covers {covered}: any change of it "
-        f"(neighbours: {plan.guarantee.neighbours}) changes the chance of anything that can be "
-        f"seen by a factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at "
-        f"most. Method: {plan.guarantee.method}.{_unprotected(plan)}"
+    said = promise_words(
+        plan.guarantee, covered, change="any change of it", seen="that can be seen"
     )
+    return f"{said}.{_unprotected(plan)}"
 
 
 def _unprotected(plan: Plan) -> str:
@@ -160,11 +177,8 @@ def _unprotected(plan: Plan) -> str:
 
 
 def _odds(plan: Plan) -> str:
-    right = right_guesses(plan.epsilon, plan.delta)
-    return (
-        f"In odds: of 100 people who guess which of two answers someone gave, 50 are right by "
-        f"tossing a coin, and at most {right} after seeing everything that is released."
-    )
+    guess, seen = "which of two answers someone gave", "everything that is released"
+    return f"In odds: {odds(plan.guarantee, guess=guess, seen=seen)}"
 
 
 def _trust(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import privacy
 from chaffinch.charts.text_tables import html_table
 from chaffinch.disk.files import read_small
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.errors import InvalidInput, checks
 from chaffinch.planning.choosing import (
     asked_for,
     refuse_broken_wishes,
@@ -35,6 +35,7 @@ from chaffinch.plans.documents import (
 from chaffinch.plans.fewer_honest import epsilons_of_shares
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.parties import Parties
+from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Protocol
@@ -427,12 +428,7 @@ class Plan:
         the most that this party accepts, whatever the plan promises. With ``shares`` also
         what is said of smaller honest shares is recomputed.
         """
-        if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
-            raise InvalidInput(
-                "promise of a plan",
-                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
-                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
-            )
+        require_within(self.epsilon, self.delta, within)
         _ = self._verified
         for share, epsilon in self.shares if shares else ():
             self._prove(share, epsilon)
@@ -450,13 +446,7 @@ class Plan:
         mechanism = self.mechanism(share)
         # Devices verify before they encode: a plan that keeps them busy is as bad as a false one.
         reached = 1.0 if mechanism.takes_minutes else proven_delta(mechanism, epsilon, self.delta)
-        if not reached <= self.delta:
-            raise GuaranteeNotProven(
-                f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
-                upper=reached,
-                most=self.delta,
-                hint="the plan promises more than its parameters give: do not use it",
-            )
+        require_reached(reached, epsilon, self.delta, among=f" with {float(share):.0%} honest")
 
     # -------------------------------------------------------------------- for people and files
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from chaffinch.charts.rounding import percent_text, promise_text
-from chaffinch.planning.explanation import right_guesses, useless_promise
+from chaffinch.planning.explanation import odds, useless_promise
 from chaffinch.privacy import Guarantee
 
 Ends = tuple[float, float]
@@ -165,11 +165,7 @@ def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) 
 
     The number of right guesses is rounded up.
     """
-    right = right_guesses(guarantee.epsilon, guarantee.delta)
-    return (
-        f"The promise covers {unit}: of 100 people who guess {guess}, 50 are right by tossing a "
-        f"coin, and at most {right} after seeing {seen}."
-    )
+    return f"The promise covers {unit}: {odds(guarantee, guess=guess, seen=seen)}"
 
 
 def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:

@@ -26,13 +26,14 @@ from urllib3.util import SKIP_HEADER
 
 from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidFile
-from chaffinch.wire.problems import problem_parties, problem_word
+from chaffinch.wire.problems import Kind, problem_parties, problem_word
 
 _CONNECT_SECONDS = 10.0
 _REPLY_SECONDS = 60.0
 _LONGEST_WAIT = 3600.0
 _SILENT_SECONDS = 2.0
 """After which somebody who waits is told what for."""
+_WORDS = {kind.word for kind in Kind}
 _SILENT = {"user-agent": SKIP_HEADER, "accept-encoding": SKIP_HEADER}
 
 
@@ -47,7 +48,7 @@ class NoReply(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """What a service said."""
+    """What a service said; with status 0 it said nothing, and the body is why."""
 
     status: int
     body: bytes
@@ -58,6 +59,12 @@ class Reply:
     def problem(self) -> str | None:
         """Return the word of the problem that a service of ours has; None for anything else."""
         return problem_word(self.body) if self.status >= 400 else None
+
+    @property
+    def got(self) -> str:
+        """Return what there was instead of what was asked for, in words that can be shown."""
+        said = f"the status {self.status}" if self.status else self.body.decode()
+        return f"{said} ({self.problem})" if self.problem in _WORDS else said
 
     @property
     def parties(self) -> frozenset[str]:

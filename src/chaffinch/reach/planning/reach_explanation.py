@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import bytes_for_people, promise_text, rounded_up
-from chaffinch.planning.explanation import factor, right_guesses, useless_promise
+from chaffinch.planning.explanation import odds, promise_words, useless_promise
 from chaffinch.privacy.guarantee import promised
 
 if TYPE_CHECKING:
@@ -59,22 +59,18 @@ def _promise(plan: ReachPlan) -> str:
         if plan.shuffler is None
         else " If publishers help the analyzer, the same holds for an id at the others."
     )
-    return (
-        f"The promise covers {protected_ids(len(plan.sizes))}: "
-        f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
-        f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
-        f"{promised(plan.delta, 3)} at most. "
-        f"Method: {plan.guarantee.method}, proven for all audiences.{helped}"
+    said = promise_words(
+        plan.guarantee,
+        protected_ids(len(plan.sizes)),
+        change="adding or removing it",
+        seen="the analyzer can see",
     )
+    return f"{said}, proven for all audiences.{helped}"
 
 
 def _odds(plan: ReachPlan) -> str:
-    right = right_guesses(plan.epsilon, plan.delta)
     seen = "all filters" if plan.shuffler is None else "all that the shuffler hands over"
-    return (
-        f"In odds: of 100 people who guess {GUESS}, 50 are right by tossing a coin, and at most "
-        f"{right} after seeing {seen}."
-    )
+    return f"In odds: {odds(plan.guarantee, guess=GUESS, seen=seen)}"
 
 
 def _trust(plan: ReachPlan) -> str:

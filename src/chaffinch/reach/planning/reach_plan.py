@@ -14,11 +14,12 @@ from pydantic import Field
 
 from chaffinch.charts.text_tables import html_table
 from chaffinch.disk.files import read_small
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.documents import GuaranteeModel, guarantee_document
 from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import LARGEST_FILE, Plan
 from chaffinch.plans.plan import plan_from as survey_plan_from
+from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
@@ -278,7 +279,9 @@ class ReachPlan:
         if not (limit is None or isinstance(limit, Target)):
             raise InvalidInput("within", "a Target(epsilon=…, delta=…)", limit)
         for promise, mechanism in self._promises():
-            _verify(promise, mechanism, within)
+            require_within(promise.epsilon, promise.delta, within)
+            reached = _reached(mechanism, promise.epsilon)
+            require_reached(reached, promise.epsilon, promise.delta)
 
     def _promises(self) -> list[tuple[Guarantee, FlippedAudiences]]:
         """Return all that is promised, each with what it follows from."""
@@ -372,24 +375,6 @@ def check_bits(parameter: str, bits: object) -> int:
 def filter_bytes(audience: Audience, bits: int) -> int:
     """Return the size of what one publisher sends."""
     return audience.frequencies * bits // 8
-
-
-def _verify(promise: Guarantee, mechanism: FlippedAudiences, within: Target | None) -> None:
-    """Raise unless a promise follows from a mechanism, and is within what is accepted."""
-    if within and not (promise.epsilon <= within.epsilon and promise.delta <= within.delta):
-        raise InvalidInput(
-            "promise of a plan",
-            f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
-            f"epsilon {promise.epsilon:.12g} and delta {promise.delta:.12g}",
-        )
-    reached = _reached(mechanism, promise.epsilon)
-    if not reached <= promise.delta:
-        raise GuaranteeNotProven(
-            f"delta of this plan at epsilon {promise.epsilon:g}",
-            upper=reached,
-            most=promise.delta,
-            hint="the plan promises more than its parameters give: do not use it",
-        )
 
 
 @lru_cache(maxsize=64)

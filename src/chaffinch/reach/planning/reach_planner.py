@@ -15,7 +15,8 @@ from fractions import Fraction
 
 from scipy import optimize, special
 
-from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, UselessPlan, checks
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, checks
+from chaffinch.planning.choosing import refuse_useless
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.filters import (
     audience_flip_probability,
@@ -130,9 +131,7 @@ def plan(  # noqa: PLR0913
     own = _own_wish(target, shuffler_target, local_epsilon, shuffled=shuffled)
     task = _Task(audience, _ordered_sizes(audience, sizes), target, own)
     rule = id_rule(ids)
-    warnings = reach_warnings(target.epsilon, target.delta)
-    if warnings and not anyway:
-        raise UselessPlan(warnings)
+    refuse_useless(reach_warnings(target.epsilon, target.delta), anyway=anyway)
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = _weigh_options(task, bits, hashes, max_bits)

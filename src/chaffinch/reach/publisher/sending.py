@@ -29,7 +29,6 @@ from chaffinch.wire.sealed_filters import seal_filter
 FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LONGEST_REPLY = 1 << 16
 _TAKEN = (200, 201)
-_WORDS = {kind.word for kind in Kind}
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,9 @@ class _Sending:
                 return self._sent(reply)
             if reply.problem == Kind.OUTDATED_KEYS.word:
                 self._kept.unlink(missing_ok=True)
-            if not (reply.passes and pauses.wait(reply.retry_after, self._awaited(reply))):
+            what = f"{self._party.name}: {reply.got}"
+            if not (reply.passes and pauses.wait(reply.retry_after, what)):
                 raise self._refused(reply)
-
-    def _awaited(self, reply: Reply) -> str:
-        return f"{self._party.name}: {_got(reply)}"
 
     def _try(self) -> Reply:
         """Return the answer to the sealed filter; status 0 is no answer."""
@@ -156,15 +153,9 @@ class _Sending:
                 hint="one filter is taken for each plan, as another one has fresh noise; send the "
                 "sealed file that was kept then, or plan again under another title",
             )
-        return self._not_delivered(_got(reply))
+        return self._not_delivered(reply.got)
 
     def _not_delivered(self, got: str) -> NotDelivered:
         advice = "`chaffinch reach send` with the same filter sends the same bytes again"
         kept = f"the filter of {self._filter.publisher} is still to be sent"
         return NotDelivered(self._party.name, got, waiting=1, advice=advice, kept=kept)
-
-
-def _got(reply: Reply) -> str:
-    """Return what was answered, in words that are known here."""
-    got = f"the status {reply.status}" if reply.status else reply.body.decode()
-    return f"{got} ({reply.problem})" if reply.problem in _WORDS else got

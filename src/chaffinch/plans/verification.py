@@ -1,0 +1,28 @@
+"""What verifying a plan of any kind refuses: a promise too weak for a party, and a false one."""
+
+from __future__ import annotations
+
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy.guarantee import Target
+
+
+def require_within(epsilon: float, delta: float, within: Target | None) -> None:
+    """Refuse a promise that is weaker than a party accepts, whether it holds or not."""
+    if within and not (epsilon <= within.epsilon and delta <= within.delta):
+        raise InvalidInput(
+            "promise of a plan",
+            f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+            f"epsilon {epsilon:.12g} and delta {delta:.12g}",
+        )
+
+
+def require_reached(reached: float, epsilon: float, delta: float, *, among: str = "") -> None:
+    """Refuse a plan whose parameters reach another delta than it promises at ``epsilon``."""
+    # Not the other way round: NaN must be refused.
+    if not reached <= delta:
+        raise GuaranteeNotProven(
+            f"delta of this plan at epsilon {epsilon:g}{among}",
+            upper=reached,
+            most=delta,
+            hint="the plan promises more than its parameters give: do not use it",
+        )
