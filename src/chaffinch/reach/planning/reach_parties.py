@@ -29,10 +29,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
+from chaffinch.plans.documents import GuaranteeModel
 from chaffinch.plans.parties import Parties, PartiesModel, PartyModel, read_parties_file
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.reach.planning.audience import Audience
+from chaffinch.wire.documents import Exact, Strict
 
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""
@@ -59,6 +61,20 @@ class Shuffler:
     def numerator(self) -> int:
         """Return the flip probability in units of 2⁻⁶⁴."""
         return int(self.flip_probability * GRAIN)
+
+
+class ShufflerModel(Strict):
+    """What the shuffler flips, and what the publishers' flips promise against it."""
+
+    flip_probability: Exact
+    guarantee: GuaranteeModel
+
+    def build(self) -> Shuffler:
+        """Return the shuffler."""
+        promise = self.guarantee
+        return Shuffler(
+            Fraction(self.flip_probability), float(promise.epsilon), float(promise.delta)
+        )
 
 
 def both_flips(own: Fraction, shuffled: Fraction) -> Fraction:

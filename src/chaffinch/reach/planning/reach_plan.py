@@ -25,7 +25,7 @@ from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
 from chaffinch.reach.planning import estimator
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.id_rule import AS_IS, IdRule, RuleName
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, IdsModel, ids_document
 from chaffinch.reach.planning.reach_cost import cost_of
 from chaffinch.reach.planning.reach_explanation import explain, reach_warnings
 from chaffinch.reach.planning.reach_parties import (
@@ -34,6 +34,7 @@ from chaffinch.reach.planning.reach_parties import (
     ReachParties,
     ReachPartiesModel,
     Shuffler,
+    ShufflerModel,
     both_flips,
     colluding_epsilon,
 )
@@ -411,32 +412,6 @@ class FilterModel(Strict):
     hash: Literal["siphash-2-4"]
 
 
-class IdsModel(Strict):
-    """How ids are spelled, where they are not taken as they are."""
-
-    rule: RuleName
-    country_code: str | None = None
-    trunk: str | None = None
-
-    def build(self) -> IdRule:
-        """Return the rule."""
-        return IdRule(self.rule, country_code=self.country_code, trunk=self.trunk)
-
-
-class ShufflerModel(Strict):
-    """What the shuffler flips, and what the publishers' flips promise against it."""
-
-    flip_probability: Exact
-    guarantee: GuaranteeModel
-
-    def build(self) -> Shuffler:
-        """Return the shuffler."""
-        promise = self.guarantee
-        return Shuffler(
-            Fraction(self.flip_probability), float(promise.epsilon), float(promise.delta)
-        )
-
-
 class ReachPlanModel(Strict):
     """A reach plan file; with a shuffler, ``guarantee`` stands on what the shuffler flips."""
 
@@ -488,7 +463,7 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
             {"name": name, "size": size}
             for name, size in zip(audience.publishers, plan.sizes, strict=True)
         ],
-        **_ids_part(plan.ids),
+        **ids_document(plan.ids),
         "filters": {
             "bits": plan.bits,
             "hashes": plan.hashes,
@@ -500,17 +475,6 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
         "guarantee": guarantee_document(plan.guarantee),
         **({} if plan.parties is None else {"parties": plan.parties.document()}),
     }
-
-
-def _ids_part(rule: IdRule) -> dict[str, Any]:
-    """Return what a plan file says of ids: nothing where they are taken as they are.
-
-    So files that were written before there were rules keep their id.
-    """
-    if rule == AS_IS:
-        return {}
-    facts = {"rule": rule.name, "country_code": rule.country_code, "trunk": rule.trunk}
-    return {"ids": {name: fact for name, fact in facts.items() if fact is not None}}
 
 
 def _shuffler_part(plan: ReachPlan) -> dict[str, Any]:
