@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from chaffinch.errors import InvalidFile, Reason, StorageFault, checks
-from chaffinch.wire.documents import Strict, faults_of, unique_keys
+from chaffinch.wire.documents import Hex64, Strict, faults_of, unique_keys
 
 _FORMAT = "chaffinch/keyset@1"
 _IDS = 256
@@ -195,7 +195,7 @@ class _EntryModel(Strict):
     kem: int
     state: Literal["pending", "active", "expired", "closed", "destroyed"]
     since: Annotated[float, Field(allow_inf_nan=False)]
-    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    digest: Hex64
 
 
 class _KeysetModel(Strict):

@@ -37,7 +37,7 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.documents import Hex32, Hex64, Strict
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 FORMAT = "chaffinch/reach-release@1"
@@ -390,8 +390,6 @@ def _usual_by_name(release: ReachRelease) -> dict[str, Group]:
 
 # ---------------------------------------------------------------------- releases as files
 
-_Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-
 
 class GroupModel(Strict):
     """How many ids are in one group."""
@@ -419,14 +417,14 @@ class ReachReleaseModel(Strict):
     """A release file."""
 
     format: Literal["chaffinch/reach-release@1"]
-    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    plan: Hex64
     title: Text
     version: Text
     guarantee: GuaranteeModel
     colluding_epsilon: Amount | Literal["infinite"]
     shuffler_guarantee: GuaranteeModel | None = None
-    key: _Hexadecimal
-    batch: _Hexadecimal
+    key: Hex32
+    batch: Hex32
     publishers: Annotated[list[Text], Field(min_length=1)]
     filters: FilterModel
     level: Annotated[float, Field(gt=0, lt=1)]

@@ -27,7 +27,7 @@ from chaffinch.release import surveys
 from chaffinch.release.crossed import Crossed, Derived
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary, Together
-from chaffinch.wire.documents import Strict, faults_of, unique_keys
+from chaffinch.wire.documents import Hex64, Strict, faults_of, unique_keys
 
 _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
@@ -249,7 +249,7 @@ class ReleaseModel(Strict):
     """A release file."""
 
     format: Literal["chaffinch/release@1"]
-    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    plan: Hex64
     title: Text
     version: Text
     guarantee: GuaranteeModel

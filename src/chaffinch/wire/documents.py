@@ -42,6 +42,10 @@ _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
 Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
 """A decimal text, exact to the last digit."""
 RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
+Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+"""A random name or a fingerprint: 128 bits in hexadecimal."""
+Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal."""
 RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
 _KINDS = {
     "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",

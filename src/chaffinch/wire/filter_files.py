@@ -29,7 +29,16 @@ from chaffinch.disk.files import AnyPath, atomic, read_small
 from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
-from chaffinch.wire.documents import Strict, canonical, digest, faults_of, one_line, read_document
+from chaffinch.wire.documents import (
+    Hex32,
+    Hex64,
+    Strict,
+    canonical,
+    digest,
+    faults_of,
+    one_line,
+    read_document,
+)
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29
 MOST_ROWS = 20
@@ -41,20 +50,18 @@ LONGEST_HEAD = 4096
 """Bytes in front of the rows, at most."""
 _ALIGNED = 64
 _Found = TypeVar("_Found")
-_Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-_Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Facts(Strict):
     """What a filter file says of its rows."""
 
-    plan_id: _Digits32
+    plan_id: Hex64
     publisher: str
-    key: _Digits16
-    batch: _Digits16
+    key: Hex32
+    batch: Hex32
     bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
-    sha256: _Digits32
+    sha256: Hex64
 
 
 @dataclass(frozen=True)
@@ -248,9 +255,9 @@ _LARGEST_COLUMNS = 1 << 24
 class ColumnsBody(Strict):
     """What is handed over."""
 
-    plan_id: _Digits32
-    key: _Digits16
-    batch: _Digits16
+    plan_id: Hex64
+    key: Hex32
+    batch: Hex32
     bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     counts: list[Annotated[int, Field(ge=0, le=MOST_BITS)]]
@@ -264,7 +271,7 @@ class ColumnsBody(Strict):
 
 class _ColumnsFile(ColumnsBody):
     format: Literal["chaffinch/columns@1"]
-    id: _Digits32
+    id: Hex64
 
 
 @dataclass(frozen=True, eq=False)

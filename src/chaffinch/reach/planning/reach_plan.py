@@ -40,6 +40,7 @@ from chaffinch.reach.planning.reach_parties import (
 )
 from chaffinch.wire.documents import (
     Exact,
+    Hex64,
     Strict,
     digest,
     exact_text,
@@ -416,7 +417,7 @@ class ReachPlanModel(Strict):
     """A reach plan file; with a shuffler, ``guarantee`` stands on what the shuffler flips."""
 
     format: Literal["chaffinch/reach-plan@1"]
-    id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    id: Hex64
     title: str
     publishers: Annotated[list[PublisherModel], Field(min_length=1)]
     ids: IdsModel | None = None

@@ -14,10 +14,9 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath, atomic, make_folder, read_small, state_folder
@@ -28,7 +27,7 @@ from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, flip, logo_counts, secure_words
 from chaffinch.tables.parallel import Progress
-from chaffinch.wire.documents import Strict, one_line, read_document
+from chaffinch.wire.documents import Hex64, Strict, one_line, read_document
 from chaffinch.wire.filter_files import ColumnsBody, Filter, ShuffledColumns, load_filter
 
 
@@ -112,15 +111,14 @@ def _check_plan(plan: ReachPlan) -> ReachPlan:
 _FORMAT = "chaffinch/handed-over@1"
 _LARGEST_FILE = (1 << 24) + (1 << 16)
 _RULE = f"{Kind.BATCH_RECORD.value} in the format {_FORMAT}"
-_Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Kept(Strict):
     """The filters that went in, and what came out."""
 
     format: Literal["chaffinch/handed-over@1"]
-    id: _Digits32
-    filters: list[_Digits32]
+    id: Hex64
+    filters: list[Hex64]
     columns: ColumnsBody
 
 
