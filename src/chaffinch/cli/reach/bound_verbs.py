@@ -1,4 +1,4 @@
-"""What is known of the privacy of filters: side by side, the other way round, and drawn."""
+"""What is known of the privacy of filters: bounds side by side, the flips they need, figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shuffler does with the filters of all publishers, and what the analyzer does."""
+"""What the shuffler makes of the filters of all publishers, and what the analyzer does."""
 
 from __future__ import annotations
 

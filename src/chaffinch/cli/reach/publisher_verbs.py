@@ -1,4 +1,4 @@
-"""What a publisher does: it makes the key or has it, makes its filter of its ids, and sends it."""
+"""What a publisher does: make the campaign key, make a filter of its ids, send the filter."""
 
 from __future__ import annotations
 
