@@ -8,7 +8,7 @@ for one filter the quantile of a likelihood ratio. None of those is a guarantee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -127,16 +127,27 @@ def _proven(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
     )
 
 
+def _at(
+    name: str,
+    delta: float,
+    method: Method,
+    value: float | None,
+    note: str,
+    *,
+    guarantee: bool = False,
+    quantity: _Quantity = "epsilon",
+) -> ComparedFigure:
+    """Return a figure whose two ends are one number."""
+    return ComparedFigure(name, quantity, delta, method, guarantee, value, value, note)
+
+
 def _local(mechanism: FlippedFilters) -> ComparedFigure:
-    value = mechanism.local_epsilon
-    return ComparedFigure(
+    return _at(
         "local epsilon",
-        "epsilon",
         0.0,
         "exact",
+        mechanism.local_epsilon,
         guarantee=True,
-        lower=value,
-        upper=value,
         note="filters · ln(p/q), with delta 0: what is left if the order of the columns is known.",
     )
 
@@ -176,18 +187,8 @@ def _monte_carlo(
         )
     else:
         note = _too_few(delta, needed, size)
-    return ComparedFigure(
-        "buffling's Monte Carlo",
-        "epsilon",
-        delta,
-        "monte-carlo",
-        guarantee=False,
-        lower=value,
-        upper=value,
-        note=note,
-        samples=size,
-        seed=seed,
-    )
+    found = _at("buffling's Monte Carlo", delta, "monte-carlo", value, note)
+    return replace(found, samples=size, seed=seed)
 
 
 def _too_few(delta: float, needed: int, size: int) -> str:
@@ -217,15 +218,12 @@ def _one_filter(mechanism: FlippedFilters, delta: float, ones: int) -> ComparedF
     value = max(
         -math.log(_ratio(size, before, low, flip)), math.log(_ratio(size, before, high, flip)), 0.0
     )
-    return ComparedFigure(
+    return _at(
         "buffling's one filter",
-        "epsilon",
         delta,
         "published",
-        guarantee=False,
-        lower=value,
-        upper=value,
-        note=f"quantiles of the likelihood ratio R(y_x | y_d) at y_d = {before}, sign corrected "
+        value,
+        f"quantiles of the likelihood ratio R(y_x | y_d) at y_d = {before}, sign corrected "
         f"(part II): {_POINTWISE}; other y_d can be worse (--input-ones).",
     )
 
@@ -244,14 +242,12 @@ def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
     q = mechanism.flip_probability
     step = (1 - q) ** 2 / q + q**2 / (1 - q)
     value = float((step**mechanism.filters - 1) / mechanism.bits)
-    return ComparedFigure(
+    return _at(
         "loudest move",
-        "signal to noise",
         0.0,
         "exact",
-        guarantee=False,
-        lower=value,
-        upper=value,
+        value,
+        quantity="signal to noise",
         note="squared shift over variance of the best linear statistic, all columns empty "
         "(part I); it ranks moves and bounds nothing.",
     )
