@@ -31,7 +31,7 @@ from chaffinch.wire.documents import Hex64, Strict, faults_of, unique_keys
 
 _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
-# A reach is read in a room above this one, which is named here and never asked.
+# Releases of a reach are read in reach.release, above this room: only their format is known here.
 _OTHERS = {
     surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
     "chaffinch/reach-release@1": "this is the release of a reach: use chaffinch.reach.load_release",
