@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -392,7 +393,7 @@ def test_shuffle_replaces_no_batch_but_one_that_was_cut_short(
         done = cli("shuffle", folder / "m", *words)
         assert (done.code, "another file than one with messages" in done.err) == (2, True)
         assert shuffled.read_bytes() == before
-    with sqlite3.connect(folder / "shuffler.record") as connection:
+    with closing(sqlite3.connect(folder / "shuffler.record")) as connection, connection:
         connection.execute("UPDATE batches SET finished = 0")
     words = ("--plan", plan_file, "--record", folder / "shuffler.record", "-o", shuffled)
     # It may have been seen, and is whole: only its own shuffle makes it again.

@@ -8,6 +8,7 @@ import math
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -61,11 +62,8 @@ def test_a_chain_of_shared_names_leads_to_all_releases(runs: Runs) -> None:
 
 def test_the_search_for_releases_of_one_file_grows_with_their_number() -> None:
     """A table of many public groups has a release of each."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE data (name, release, PRIMARY KEY (name, release))")
-    connection.execute("CREATE INDEX names ON data (release)")
 
-    def steps(releases: range) -> int:
+    def steps(connection: sqlite3.Connection, releases: range) -> int:
         named = (("file", one) for one in releases), ((f"rows {one}", one) for one in releases)
         connection.executemany("INSERT INTO data VALUES (?, ?)", chain(*named))
         made = 0
@@ -80,8 +78,11 @@ def test_the_search_for_releases_of_one_file_grows_with_their_number() -> None:
         assert {number for (number,) in found} == {*range(1, releases.stop)}
         return made
 
-    once = steps(range(1, 101))
-    assert steps(range(101, 401)) < 6 * once, "of four times as many"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE data (name, release, PRIMARY KEY (name, release))")
+        connection.execute("CREATE INDEX names ON data (release)")
+        once = steps(connection, range(1, 101))
+        assert steps(connection, range(101, 401)) < 6 * once, "of four times as many"
 
 
 def test_recorded_once_removed_once(runs: Runs) -> None:
@@ -229,7 +230,7 @@ def test_rounds_of_one_plan_cover_each_other_once() -> None:
 def test_a_damaged_or_foreign_record_is_not_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "runs.record"
     Runs(path)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM head")
     with pytest.raises(StorageFault, match="record of runs"):
         Runs(path)
@@ -237,7 +238,7 @@ def test_a_damaged_or_foreign_record_is_not_an_empty_one(tmp_path: Path) -> None
     with pytest.raises(StorageFault, match="record of runs"):
         Runs(path)
     path.unlink()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE head (record TEXT, key BLOB)")
     with pytest.raises(StorageFault, match="another file"):
         Runs(path)

@@ -8,7 +8,7 @@ import random
 import signal
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -612,8 +612,8 @@ def test_an_open_segment_that_cannot_be_read_or_cut_is_a_fault(
 
 
 @pytest.fixture
-def handles(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """Return a set that holds the files that are open: each of them has a lock, too."""
+def handles() -> Iterator[set[int]]:
+    """Yield a set that holds the files that are open: each of them has a lock, too."""
     handles: set[int] = set()
     real_open, real_close = os.open, os.close
 
@@ -626,9 +626,11 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         handles.remove(number)
         real_close(number)
 
-    monkeypatch.setattr(os, "open", opened)
-    monkeypatch.setattr(os, "close", closed)
-    return handles
+    # A patch of its own: it ends before pytest opens the test's folder in order to remove it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        patch.setattr(os, "close", closed)
+        yield handles
 
 
 def test_all_that_was_cut_off_is_counted_and_every_file_is_closed(

@@ -54,7 +54,7 @@ def shuffle(folder: Path, *names: str, out: str = "s", record: str = "record") -
 
 
 def known(folder: Path) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "record") as connection:
+    with closing(sqlite3.connect(folder / "record")) as connection, connection:
         return connection.execute("SELECT name, inputs, finished FROM batches").fetchall()
 
 
@@ -65,7 +65,7 @@ def test_what_would_be_refused_is_refused_before_anything_is_read(folder: Path) 
         record.refuse_repeated(["1" * 32], instead_of="2" * 32)
     assert not (folder / "record").exists()
     shuffle(folder, "a")
-    with sqlite3.connect(folder / "record") as connection:
+    with closing(sqlite3.connect(folder / "record")) as connection, connection:
         names = [name for (name,) in connection.execute("SELECT name FROM inputs")]
     with pytest.raises(BatchRepeated):
         record.refuse_repeated(names)
@@ -351,7 +351,7 @@ def test_what_is_no_record_is_not_taken_for_an_empty_one(folder: Path, content: 
 
 def test_a_record_that_lost_a_row_is_refused(folder: Path) -> None:
     shuffle(folder, "a")
-    with sqlite3.connect(folder / "record") as connection:
+    with closing(sqlite3.connect(folder / "record")) as connection, connection:
         connection.execute("DELETE FROM inputs")
     with pytest.raises(StorageFault, match="damaged") as caught:
         shuffle(folder, "a", out="t")
