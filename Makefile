@@ -2,9 +2,13 @@
 # Choose another interpreter with `make test BASE_PYTHON=python3.13`.
 
 BASE_PYTHON ?= python3
-VENV        := .venv
-BENCH_VENV  := .venv-bench
-MUTANT_VENV := .venv-mutants
+# A chosen interpreter gets environments of its own: one that is there would keep the
+# interpreter that it was made with.
+CHOSEN      := $(if $(filter-out file,$(origin BASE_PYTHON)),-$(shell $(BASE_PYTHON) -c \
+	'import sys; print("{}.{}".format(*sys.version_info))'))
+VENV        := .venv$(CHOSEN)
+BENCH_VENV  := .venv-bench$(CHOSEN)
+MUTANT_VENV := .venv-mutants$(CHOSEN)
 PYTHON      := $(VENV)/bin/python
 BENCH       := $(BENCH_VENV)/bin/python
 READY       := $(VENV)/.ready
@@ -87,7 +91,7 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) $(BENCH_VENV) $(MUTANT_VENV) .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/chaffinch/sampling/*.so
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -71,6 +73,23 @@ def test_the_gate_script_runs_the_gate() -> None:
     script = repository.ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text(encoding="utf-8")
+
+
+def test_a_chosen_interpreter_gets_an_environment_of_its_own() -> None:
+    """With one environment for all, the interpreter that came first would run every suite."""
+    outer = ("BASE_PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    alone = {name: value for name, value in os.environ.items() if name not in outer}
+
+    def told(*words: str) -> str:
+        command = ("make", "--dry-run", "lint", *words)
+        done = subprocess.run(
+            command, cwd=repository.ROOT, env=alone, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    own = f".venv-{sys.version_info.major}.{sys.version_info.minor}/bin/python -m mypy"
+    assert f"\n{own}" in told(f"BASE_PYTHON={sys.executable}")
+    assert "\n.venv/bin/python -m mypy" in told()
 
 
 def test_the_map_for_contributors_names_every_folder_and_file() -> None:
