@@ -158,7 +158,7 @@ def _is_failpoint(node: cst.CSTNode) -> bool:
     return (
         isinstance(call, cst.Call)
         and isinstance(call.func, cst.Name)
-        and call.func.value == "reach"
+        and call.func.value == "kill_point"
     )
 
 
@@ -172,7 +172,7 @@ def _is_wrapped(node: cst.CSTNode) -> bool:
 
 
 class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
-    """BoundedReads for places: into wrapped functions too, but not into what an error says."""
+    """Looks for places: into wrapped functions too, but not into what an error says."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -148,7 +148,7 @@ def finish_staged(
 ) -> list[StagedFiles]:
     """Put in place what an ended process has paid for, and remove what it has not.
 
-    BoundedReads for files that become one of ``targets``, wherever links lead. ``paid`` tells which
+    Looks for files that become one of ``targets``, wherever links lead. ``paid`` tells which
     is which, and returns None for what another payer has to judge: that is left as it is, and
     ``tell`` is told so. Returns what was put in place. What another process puts in place just
     now is refused. Where a place is not as it was, or is one of ``inputs``, nothing is put in

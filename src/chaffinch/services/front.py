@@ -40,7 +40,7 @@ that a report may take from here to the disk, nothing is acknowledged that comes
 
 
 class BoundedReads:
-    """BoundedReads at what another process or thread may be changing, each in a thread.
+    """Looks at what another process or thread may be changing, each in a thread.
 
     While a store is held, a look takes seconds. After one that found nothing, those who wait behind
     it are told at once to come again; and nobody fills the memory with those who wait.

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chaffinch.disk.containers.parquet import DICTIONARY_PAGE, LargeFooter, read_footer, read_pages
 
+from chaffinch.disk.containers.parquet import DICTIONARY_PAGE, LargeFooter, read_footer, read_pages
 from tests.disk.containers import forged
 from tests.disk.containers.forged import Long, Times, Written
 from tests.tiers import nightly

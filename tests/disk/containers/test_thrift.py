@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from chaffinch.disk.containers.thrift import INT, LONG, Shape, Thrift
 
 SHAPE = Shape({2: INT, 3: LONG}, lists={4: INT})

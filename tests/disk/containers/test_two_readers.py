@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chaffinch.disk.containers.parquet import Footer, read_footer, read_pages
 
+from chaffinch.disk.containers.parquet import Footer, read_footer, read_pages
 from tests.disk.containers import forged
 from tests.meta import repository
 
