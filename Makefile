@@ -2,8 +2,8 @@
 # Choose another interpreter with `make test BASE_PYTHON=python3.13`.
 
 BASE_PYTHON ?= python3
-# A chosen interpreter gets environments of its own: one that is there would keep the
-# interpreter that it was made with.
+# A chosen interpreter gets its own environments: an existing one would keep the interpreter
+# that it was made with.
 CHOSEN      := $(if $(filter-out file,$(origin BASE_PYTHON)),-$(shell $(BASE_PYTHON) -c \
 	'import sys; print("{}.{}".format(*sys.version_info))'))
 VENV        := .venv$(CHOSEN)
@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test test-long mutants bench lint format docs lock clean
+.PHONY: help demo flights test quick test-long mutants bench lint format docs lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,6 +43,10 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with
 
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist worksteal
+
+# The change: everything since the branch left main (on main: the last commit), committed or not.
+quick: $(READY) $(FLIGHTS)  ## within a minute: lint, types and the tests nearest to the change
+	$(PYTHON) -m tests.nearest
 
 test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZERS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200

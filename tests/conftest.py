@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ _FIRST = {"test_cluster", "test_cuts", "test_day", "test_kills", "test_reach_day
 
 @pytest.hookimpl(trylast=True)  # after they were put into a random order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let long tests begin early."""
-    items.sort(key=lambda item: item.path.stem not in _FIRST)
+    """Let long tests begin early, where several processes share them out."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.path.stem not in _FIRST)
 
 
 @pytest.fixture(autouse=True, scope="session")
