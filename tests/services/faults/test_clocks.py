@@ -76,6 +76,11 @@ class Off:
             found.update({int(code): int(tally[code]) for code in tally.nonzero()[0]})
         return found
 
+    def is_all_paid(self) -> bool:
+        """Return whether every opened batch is charged and released: that is a step of its own."""
+        received = KnownBatches(self.root / "analyzer" / "state.sqlite")
+        return all(batch.state == "released" for batch in received.all())
+
     def year(self) -> int:
         """Return which year it is for the services: that of their last line."""
         code, said = self.services.pop("shuffler").stop()
@@ -141,6 +146,7 @@ def test_clocks_ten_years_off_lose_nothing_and_count_nothing_twice(
         # What was sealed for the old key is a copy under its key still.
         behind.send([3, 4, 5, 6, 7, 7], sealed)
         waited(lambda: behind.released().total() == 8)
+        waited(behind.is_all_paid)
         waited(lambda: behind.counts()["durable"] == 13)
         found = behind.counts()
         assert behind.year() == this_year(clock, -TEN_YEARS)
