@@ -33,16 +33,18 @@ class ClusterModel(Strict):
 
     engine: Literal["spark"] = Field(examples=["spark"])
     master: str | None = Field(
-        None,
+        default=None,
         description="without this, what Spark's own settings say",
         examples=["spark://host:7077"],
     )
     job_seconds: float = Field(
-        _JOB_SECONDS,
+        default=_JOB_SECONDS,
         gt=0,
         description="after which a job is cancelled, and tried again",
     )
-    patience: float = Field(PATIENCE, gt=0, description="seconds to wait for a first worker of it")
+    patience: float = Field(
+        default=PATIENCE, gt=0, description="seconds to wait for a first worker of it"
+    )
 
     def build(self) -> Cluster:
         """Return the cluster."""
