@@ -16,7 +16,7 @@ from benchmarks.findings import Finding, Line
 from benchmarks.services.reference import exchanges
 from benchmarks.tables import surroundings
 from chaffinch.planning.costs.units import BYTES, EXCHANGES, SECONDS, Unit
-from chaffinch.protocols import PROTOCOLS
+from chaffinch.protocols import every_protocol
 from chaffinch.protocols.base import EncodingSeconds
 
 Figures = dict[str, tuple[float, float]]
@@ -52,7 +52,7 @@ def main() -> int:
 
 def encoding_figures() -> Figures:
     """Return what encoding takes, by protocol."""
-    known = {one.kind: one.seconds for one in PROTOCOLS}
+    known = {one.kind: one.seconds for one in every_protocol()}
     return {
         f"{kind}: {field.name.replace('_', ', ')}": (
             getattr(known[kind], field.name),

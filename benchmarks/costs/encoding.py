@@ -15,7 +15,7 @@ from benchmarks.harness import tell
 from chaffinch.encoding.device import encode_with
 from chaffinch.engines.local import Local
 from chaffinch.plans.plan import Plan
-from chaffinch.protocols import PROTOCOLS, Protocol
+from chaffinch.protocols import Protocol, every_protocol
 from chaffinch.protocols.base import EncodingSeconds, Setting
 from chaffinch.questions import Choice, Number, Question
 from chaffinch.sampling import secure_words
@@ -30,7 +30,7 @@ MU, EPSILON, DELTA = 0.2, 1.0, 1e-9
 
 def measure() -> dict[str, EncodingSeconds]:
     """Return the seconds of every protocol, by its kind."""
-    return {one.kind: _measure(one) for one in PROTOCOLS}
+    return {one.kind: _measure(one) for one in every_protocol()}
 
 
 def sample_plans(protocol: type[Protocol]) -> list[Plan]:

@@ -24,7 +24,8 @@ from benchmarks.findings import (
     ratio,
 )
 from chaffinch.encoding.bulk import encode_numbers
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots

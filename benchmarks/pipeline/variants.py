@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaffinch.planning.candidates import Candidate, Task, for_target
-from chaffinch.planning.expansion import Asked
+from chaffinch.plans.expansion import Asked
 from chaffinch.protocols import protocol_variants
 from chaffinch.questions import Question
 

@@ -14,7 +14,8 @@ import chaffinch as cf
 from chaffinch.analysis.tally import tally
 from chaffinch.engines import engine
 from chaffinch.errors import BudgetExhausted, InvalidInput
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.wire.message_writer import MessageWriter
 from chaffinch.wire.messages import Tally

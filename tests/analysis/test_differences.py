@@ -30,7 +30,8 @@ from chaffinch.analysis.differences import (
 )
 from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips, Signed
 from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Bit, Choice, Question

@@ -8,7 +8,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.analysis.analyze import _CONSERVATIVE_MEAN, _treatment_notes
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 

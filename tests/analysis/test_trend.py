@@ -20,8 +20,8 @@ from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
-from chaffinch.planning.explanation import Unit
-from chaffinch.plans.plan import Part
+from chaffinch.plans.parts import Part
+from chaffinch.plans.protected_units import Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import Flips, Signed
 from chaffinch.protocols.base import number_question

@@ -15,7 +15,7 @@ from chaffinch.analysis.tally import tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput
-from chaffinch.plans.plan import Part
+from chaffinch.plans.parts import Part
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.likelihoods import _law
 from chaffinch.protocols.noise import Noise

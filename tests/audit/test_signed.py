@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chaffinch.plans.plan import Part
+from chaffinch.plans.parts import Part
 from chaffinch.protocols import Signed
 from chaffinch.questions import Bit
 from chaffinch.simulate import Audit, Pipeline, audit

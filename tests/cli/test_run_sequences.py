@@ -24,8 +24,9 @@ from chaffinch.cli.again import RepeatCheck
 from chaffinch.errors import DataRepeated, InvalidInput
 from chaffinch.ledger import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
-from chaffinch.planning.explanation import Unit
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
+from chaffinch.plans.protected_units import Unit
 from chaffinch.privacy import FlippedBits, compose
 from chaffinch.protocols.flips import Flips
 from chaffinch.questions import PublicGroup

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding.device import encode_with
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.shuffling.in_memory import shuffle

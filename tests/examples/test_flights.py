@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Encoded, Flips
 from tests.examples import flights
 from tests.examples.flights import FOLDER, LEVEL, TABLE

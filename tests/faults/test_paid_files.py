@@ -21,9 +21,10 @@ from typing import Any
 import pytest
 
 from chaffinch.disk import files, locks, paid_files, staged
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import alone_in, remove_surely
 from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
-from chaffinch.disk.protected import Kind, refuse_all_but
+from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)

@@ -31,7 +31,8 @@ from chaffinch.ledger import Charge, Entry, Ledger, ledger, schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import fits, total
 from chaffinch.ledger.schema import History
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from tests.ledger import made
 from tests.ledger.made import ONE

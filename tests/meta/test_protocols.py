@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.plans.documents import PlanModel
-from chaffinch.protocols import PROTOCOLS, Protocol
+from chaffinch.protocols import PROTOCOLS, Protocol, every_protocol, protocol_named
 from tests.meta import repository
 
 OWN = repository.SOURCE / "protocols"
@@ -20,8 +20,8 @@ OTHERS = [
     for path in sorted(repository.SOURCE.rglob("*.py"))
     if OWN not in path.parents and path != STRANGER
 ]
-NAMES = {protocol.__name__ for protocol in PROTOCOLS} | {one.model.__name__ for one in PROTOCOLS}
-KINDS = {protocol.kind for protocol in PROTOCOLS}
+NAMES = {one.__name__ for protocol in every_protocol() for one in (protocol, protocol.model)}
+KINDS = {protocol.kind for protocol in every_protocol()}
 
 
 def protocol_names(path: Path) -> set[str]:
@@ -53,16 +53,21 @@ def test_the_rule_finds_names(tmp_path: Path) -> None:
     assert protocol_names(path) == {"Flips", "flips", "encoded"}
 
 
+def test_the_registry_calls_each_protocol_what_it_calls_itself() -> None:
+    assert [protocol.kind for protocol in every_protocol()] == list(PROTOCOLS)
+    assert [protocol_named(kind) for kind in PROTOCOLS] == list(every_protocol())
+
+
 def test_every_protocol_is_in_the_registry() -> None:
     known: list[type] = list(Protocol.__subclasses__())
     for one in known:
         known.extend(one.__subclasses__())
     own = {one for one in known if one.__module__.startswith("chaffinch.")}
-    assert own == set(PROTOCOLS)
+    assert own == set(every_protocol())
     assert not any(inspect.isabstract(one) for one in own)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.kind)
+@pytest.mark.parametrize("protocol", every_protocol(), ids=lambda one: one.kind)
 def test_plan_files_know_every_protocol(protocol: type[Protocol]) -> None:
     schema = PlanModel.model_json_schema()
     kinds = schema["$defs"]["PartModel"]["properties"]["protocol"]["discriminator"]["mapping"]

@@ -17,6 +17,7 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import groups
 from chaffinch.privacy.composition import Composition
+from chaffinch.privacy.guarantee import MOST_RECORDS
 from tests.oracles import balls, exact, exact_views, judge, signed
 from tests.oracles.exact import Pair
 from tests.tiers import chequered, nightly
@@ -295,7 +296,7 @@ def test_a_single_record_is_the_mechanism_itself() -> None:
         assert alone.delta(epsilon).upper == pytest.approx(one.delta(epsilon).upper, rel=1e-8)
 
 
-@pytest.mark.parametrize("each", [0, groups.MOST_RECORDS + 1, 1.5])
+@pytest.mark.parametrize("each", [0, MOST_RECORDS + 1, 1.5])
 def test_a_person_has_a_record_and_not_too_many(each: int) -> None:
     with pytest.raises(InvalidInput, match="records of a person"):
         privacy.Grouped(privacy.FlippedBits(users=10, flip_probability="0.1"), each)

@@ -23,7 +23,7 @@ from chaffinch.planning.costs import collection, units
 from chaffinch.planning.costs.cost import Cost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, SECONDS, Room, Unit
 from chaffinch.plans.plan import Plan
-from chaffinch.protocols import PROTOCOLS, Decoys, Flips, Protocol
+from chaffinch.protocols import Decoys, Flips, Protocol, every_protocol
 from chaffinch.protocols.base import EncodingSeconds
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
@@ -248,7 +248,7 @@ def _same(one: Work, other: Work) -> bool:
 # Figures, prices and limits.
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.kind)
+@pytest.mark.parametrize("protocol", every_protocol(), ids=lambda one: one.kind)
 def test_every_protocol_has_figures_of_its_own(protocol: type[Protocol]) -> None:
     found = vars(protocol)["seconds"]
     assert isinstance(found, EncodingSeconds)

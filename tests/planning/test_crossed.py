@@ -24,10 +24,11 @@ from chaffinch.errors import (
     PlanMismatch,
 )
 from chaffinch.planning.candidates import Task
-from chaffinch.planning.expansion import Asked
 from chaffinch.planning.levels import _best_levels, count_error, group_error, with_levels
 from chaffinch.planning.survey_file import survey_from
-from chaffinch.plans.plan import Part, Plan, plan_from
+from chaffinch.plans.expansion import Asked
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Cross, Question

@@ -24,7 +24,8 @@ from chaffinch.errors import BatchTooSmall, GuaranteeNotProven, InvalidFile, Inv
 from chaffinch.ledger.charge import Charge, charge_from
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.plans.honest_share import HonestShare, honest_share, needed_reports
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
 from chaffinch.wire.documents import identified

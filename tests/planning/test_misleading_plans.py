@@ -11,7 +11,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput, InvalidTable
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips
 
 PART = Part("q", cf.Bit(), Flips(Fraction(1, 4)))

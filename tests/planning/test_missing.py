@@ -13,8 +13,9 @@ import pytest
 import chaffinch as cf
 from chaffinch.analysis.analyze import _NO_MEAN, _NO_SHARES
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.expansion import Asked, expanded, spread_answers
-from chaffinch.plans.plan import Part, Plan, plan_from
+from chaffinch.plans.expansion import Asked, expanded, spread_answers
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 from chaffinch.release.documents import read_release

@@ -15,7 +15,8 @@ from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.candidates import Candidate, candidate, for_target
 from chaffinch.planning.planner import MOST_MESSAGES, _epsilons_of_shares, _task
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.shuffling.in_memory import shuffle_with

@@ -14,7 +14,8 @@ import chaffinch as cf
 from chaffinch.cli import main
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
 from chaffinch.planning.survey_file import load_survey
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips, Signed
 from chaffinch.questions import Question
 from tests.tiers import all_but, nightly

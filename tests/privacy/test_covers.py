@@ -23,19 +23,15 @@ from chaffinch.privacy import (
 )
 from chaffinch.privacy.covers import (
     _common_law,
-    _cover_crowds,
     _cover_profile,
     _covering_pairs,
     _covering_runs,
-    _CrowdRefused,
     _require_narrow,
-    _Run,
-    _TooManyRuns,
     cover_of,
-    proven_delta,
 )
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
+from chaffinch.privacy.mechanisms.crowd_runs import CrowdRefused, Run, TooManyRuns, cover_crowds
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
 from chaffinch.privacy.progress import show_progress
@@ -53,14 +49,14 @@ SETTINGS = [
 ]
 
 
-def assert_covering(runs: list[_Run], last: int) -> None:
+def assert_covering(runs: list[Run], last: int) -> None:
     assert runs[0][0] == 0
     assert runs[-1][1] == last
     assert all(low <= high for low, high in runs)
     assert all(after[0] == before[1] + 1 for before, after in pairwise(runs))
 
 
-def checked(crowds: BitCrowds, runs: list[_Run]) -> Any:
+def checked(crowds: BitCrowds, runs: list[Run]) -> Any:
     """Return the same sum as whoever checks a certificate reads it: in whole numbers alone."""
     return checker.Bits(crowds.flip, crowds.copies, crowds.step, crowds.last, [*map(list, runs)])
 
@@ -68,13 +64,13 @@ def checked(crowds: BitCrowds, runs: list[_Run]) -> Any:
 @pytest.mark.parametrize("few_runs", [True, False])
 @pytest.mark.parametrize("last", [0, 1, 2, 7, 1000, 10**9])
 def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FBT001 - a case
-    asked: list[_Run] = []
+    asked: list[Run] = []
 
-    def holds(run: _Run) -> bool:
+    def holds(run: Run) -> bool:
         asked.append(run)
         return run[1] - run[0] <= run[0] // 3
 
-    runs = _cover_crowds(holds, last, few_runs=few_runs)
+    runs = cover_crowds(holds, last, few_runs=few_runs)
     assert_covering(runs, last)
     assert all(holds(run) for run in runs)
     assert all(0 <= low <= high <= last for low, high in asked)
@@ -84,25 +80,25 @@ def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FB
 @pytest.mark.parametrize("doublings", [0, 1, 2, 3, 30])
 def test_a_run_is_doubled_up_to_all_crowds(doublings: int) -> None:
     last = 2**doublings - 1
-    assert _cover_crowds(lambda _: True, last) == [(0, last)]
+    assert cover_crowds(lambda _: True, last) == [(0, last)]
 
 
 def test_unless_asked_otherwise_a_run_is_as_long_as_can_be() -> None:
     """Runs go into certificates, which somebody checks one by one."""
 
-    def holds(run: _Run) -> bool:
+    def holds(run: Run) -> bool:
         return run[1] - run[0] <= run[0]
 
-    assert _cover_crowds(holds, 10) == [(0, 0), (1, 2), (3, 6), (7, 10)]
-    assert _cover_crowds(holds, 10, few_runs=False) != _cover_crowds(holds, 10)
+    assert cover_crowds(holds, 10) == [(0, 0), (1, 2), (3, 6), (7, 10)]
+    assert cover_crowds(holds, 10, few_runs=False) != cover_crowds(holds, 10)
     # Four crowds hold and eight do not: six, half-way, are tried as well.
-    assert _cover_crowds(lambda run: run[1] - run[0] < 6, 11) == [(0, 5), (6, 11)]
+    assert cover_crowds(lambda run: run[1] - run[0] < 6, 11) == [(0, 5), (6, 11)]
 
 
 def test_the_crowd_that_does_not_hold_is_named() -> None:
     for few_runs in (True, False):
-        with pytest.raises(_CrowdRefused) as refused:
-            _cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
+        with pytest.raises(CrowdRefused) as refused:
+            cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
         assert refused.value.ones == 37
 
 
@@ -113,15 +109,15 @@ def test_a_promise_is_proven_just_above_the_truth_and_refused_just_below(
 ) -> None:
     truth = mechanism.delta(epsilon)
     for above in (truth.upper * (1 + 1e-4), math.sqrt(truth.upper)):
-        assert proven_delta(mechanism, epsilon, above) <= above
+        assert mechanism.delta_within(epsilon, above) <= above
     below = truth.lower * (1 - 1e-4)
-    assert proven_delta(mechanism, epsilon, below) > below
+    assert mechanism.delta_within(epsilon, below) > below
 
 
 def test_beyond_the_local_epsilon_nothing_is_searched() -> None:
     mechanism = FlippedBits(users=300, flip_probability="0.25")
     for epsilon in (mechanism.local_epsilon, 1.2):
-        assert proven_delta(mechanism, epsilon, 1e-300) == 0.0
+        assert mechanism.delta_within(epsilon, 1e-300) == 0.0
 
 
 def test_with_decoys_both_orders_of_a_pair_are_asked() -> None:
@@ -131,17 +127,19 @@ def test_with_decoys_both_orders_of_a_pair_are_asked() -> None:
     # 21/19 is below e^0.1002 and above e^0.1: a delta at it is below the one that is asked for.
     one, other = sorted(pair.delta(Fraction(21, 19)) for pair in (laws, laws.reversed()))
     assert one < 0.13 < other
-    assert proven_delta(mechanism, 0.1, 0.13) > 0.13
+    assert mechanism.delta_within(0.1, 0.13) > 0.13
 
 
 def test_other_mechanisms_are_bounded_as_ever() -> None:
     for mechanism in (
         DecoyedValues(decoys=200, values=4),
         FlippedValues(users=300, values=3, flip_probability="0.03"),
+        EncodedNumbers(users=300, resolution=2, flip_probability="0.03", slots="together"),
+        EncodedNumbers(users=300, resolution=2, flip_probability="0.03", slots="separate"),
     ):
         reached = mechanism.delta(1.0).upper
-        assert proven_delta(mechanism, 1.0, reached * 1.001) <= reached * 1.001
-        assert proven_delta(mechanism, 1.0, reached / 2) > reached / 2
+        assert mechanism.delta_within(1.0, reached * 1.001) <= reached * 1.001
+        assert mechanism.delta_within(1.0, reached / 2) > reached / 2
 
 
 def test_runs_prove_what_single_crowds_have() -> None:
@@ -185,7 +183,7 @@ def test_two_runs_that_lose_too_much_together_are_refused(monkeypatch: pytest.Mo
     bit = FlippedBits(users=300, flip_probability="0.1")
     delta = compose(bit, times=2).delta(1.0).upper * 1.02
     halves = [(0, 149), (150, 299)]
-    monkeypatch.setattr(covers, "_cover_crowds", lambda *_: halves)
+    monkeypatch.setattr(covers, "cover_crowds", lambda *_: halves)
     with pytest.raises(GuaranteeNotProven, match="at most"):
         _covering_pairs(bit.bit_crowds, 1.0, delta)
     # Half of all records alone lose more than the whole crowd, and this is enough for them.
@@ -245,7 +243,7 @@ def test_what_needs_too_many_runs_is_not_proven(
 ) -> None:
     bit = FlippedBits(users=300, flip_probability="0.1")
     assert cover(bit)
-    monkeypatch.setattr(covers, "_cover_crowds", partial(_cover_crowds, most=2))
+    monkeypatch.setattr(covers, "cover_crowds", partial(cover_crowds, most=2))
     with pytest.raises(GuaranteeNotProven, match="runs"):
         cover(bit)
 
@@ -325,7 +323,7 @@ def test_a_sum_that_nobody_could_check_is_refused() -> None:
 
 
 @pytest.mark.parametrize("run", [(300, 420), (3000, 4200)])
-def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, run: _Run) -> None:
+def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     crowds = FlippedBits(users=20_000, flip_probability="0.05").bit_crowds
     sure = _common_law(crowds, run, Wide(1e-20), mirrored=True)
     monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
@@ -363,7 +361,7 @@ def test_products_too_small_for_a_double_are_allowed_for(monkeypatch: pytest.Mon
 def test_every_question_to_a_run_is_told() -> None:
     told: list[str] = []
     with show_progress(told.append, pause_seconds=0):
-        _cover_crowds(lambda _: True, 7)
+        cover_crowds(lambda _: True, 7)
     # One crowd, two, four and all eight.
     assert told == [f"runs of crowds: {count}" for count in (1, 2, 3, 4)]
 
@@ -381,9 +379,9 @@ def test_each_of_the_others_counts_with_all_its_bits(*, mirrored: bool) -> None:
 
 def test_too_many_runs_prove_nothing() -> None:
     """Behind the last run that was looked at lie crowds of which nothing is known."""
-    with pytest.raises(_TooManyRuns):
-        _cover_crowds(lambda run: run[0] == run[1], 10, most=10)
-    assert len(_cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
+    with pytest.raises(TooManyRuns):
+        cover_crowds(lambda run: run[0] == run[1], 10, most=10)
+    assert len(cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
 
 
 def test_a_promise_that_a_far_crowd_breaks_is_refused_though_no_run_reaches_it() -> None:
@@ -391,7 +389,7 @@ def test_a_promise_that_a_far_crowd_breaks_is_refused_though_no_run_reaches_it()
     mechanism = FlippedBits(users=10**6, flip_probability=flip)
     truth = mechanism.crowd(ones=500_000).delta(1e-6).lower
     promise = truth * (1 - 1e-6)
-    assert proven_delta(mechanism, 1e-6, promise) > promise
+    assert mechanism.delta_within(1e-6, promise) > promise
 
 
 def test_the_upper_end_of_a_single_crowd_refutes_nothing() -> None:
@@ -399,9 +397,9 @@ def test_the_upper_end_of_a_single_crowd_refutes_nothing() -> None:
     mechanism = FlippedBits(users=299, flip_probability=flip)
     epsilon = 0.5914478031681708
     proven = mechanism.delta(epsilon)
-    assert proven_delta(mechanism, epsilon, proven.upper) <= proven.upper
+    assert mechanism.delta_within(epsilon, proven.upper) <= proven.upper
     below = proven.lower * (1 - 1e-6)
-    assert proven_delta(mechanism, epsilon, below) > below
+    assert mechanism.delta_within(epsilon, below) > below
 
 
 class Rough(DecoyedValues):
@@ -418,7 +416,7 @@ def test_what_is_open_is_not_proven() -> None:
     """Between the ends of a bracket a promise may hold or not: it is not given."""
     rough = Rough(decoys=9, values=3)
     # The quick end has the last word where it is small enough, and the safe end everywhere else.
-    assert [proven_delta(rough, 0.0, delta) for delta in (0.3, 0.25, 0.15)] == [0.3, 0.2, 0.2]
+    assert [rough.delta_within(0.0, delta) for delta in (0.3, 0.25, 0.15)] == [0.3, 0.2, 0.2]
 
 
 def test_losses_too_different_for_a_grid_are_not_proven() -> None:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import (
-    PROTOCOLS,
     Decoys,
     Encoded,
     FlippedDecoys,
     Flips,
     Protocol,
+    every_protocol,
     local_variant,
     protocol_variants,
 )
@@ -27,16 +27,11 @@ from chaffinch.protocols.base import (
     GRAIN,
     Setting,
     answer_labels,
+    cut_chance,
     number_question,
     numerator,
 )
-from chaffinch.protocols.flipped_records import (
-    PACKED_ABOVE,
-    cut_chance,
-    fewest_slots,
-    flip_values,
-    overflow,
-)
+from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots, flip_values, overflow
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.encoding import test_transcripts as transcripts
 from tests.encoding.test_order import Seeded
@@ -506,4 +501,4 @@ def test_what_a_device_does_in_words(protocol: Protocol, words: str) -> None:
 
 
 def test_every_protocol_is_listed_once() -> None:
-    assert len({protocol.kind for protocol in PROTOCOLS}) == len(PROTOCOLS) == 5
+    assert len({protocol.kind for protocol in every_protocol()}) == len(every_protocol()) == 5

@@ -16,7 +16,8 @@ from chaffinch import privacy
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed
 from chaffinch.protocols.intervals import two_sided

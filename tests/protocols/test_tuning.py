@@ -11,8 +11,8 @@ from scipy import stats
 
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips, local_variant
-from chaffinch.protocols.base import Setting
-from chaffinch.protocols.flipped_records import cut_chance, overflow
+from chaffinch.protocols.base import Setting, cut_chance
+from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import (
     _gaussian_delta,
     flip_for_local,

@@ -11,7 +11,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.charts.text_tables import _text_width
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from tests.release import survey_releases as releases
 

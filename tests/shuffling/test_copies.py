@@ -17,7 +17,8 @@ import chaffinch as cf
 from chaffinch.analysis.tally import tally
 from chaffinch.engines.local import Local
 from chaffinch.errors import BatchRepeated, BatchTooSmall, InvalidFile, InvalidInput, Reason
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.flips import Flips
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.seeded import SeededWords

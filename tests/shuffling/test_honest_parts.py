@@ -20,7 +20,8 @@ from scipy.stats import binom, norm
 
 import chaffinch as cf
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import releasing

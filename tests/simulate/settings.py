@@ -6,7 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.signed import Digit

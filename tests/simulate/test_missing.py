@@ -13,8 +13,8 @@ import pytest
 
 from chaffinch.analysis.answered import Answerers, answered_mean, answered_shares
 from chaffinch.analysis.numbers import Scale, _survival_within
-from chaffinch.planning.expansion import COUNT_SHARE, GAP_SHARE
-from chaffinch.plans.plan import Part
+from chaffinch.plans.expansion import COUNT_SHARE, GAP_SHARE
+from chaffinch.plans.parts import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Truth

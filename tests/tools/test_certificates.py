@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.plans.certificate import _CERTIFICATE_FORMAT, Certificate, _part
+from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
 from chaffinch.plans.parties import Parties, Party
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import PublicGroup

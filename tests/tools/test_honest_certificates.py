@@ -13,7 +13,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.plans.certificate import Certificate, certify
+from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.plan import Plan
 from chaffinch.wire.documents import identified

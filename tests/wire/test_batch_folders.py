@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.places import Place
-from chaffinch.disk.protected import Kind, kind_of
+from chaffinch.disk.protected import kind_of
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.wire.batch_folders import (

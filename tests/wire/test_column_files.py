@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.disk.protected import Kind, kind_of
+from chaffinch.disk.kinds import Kind
+from chaffinch.disk.protected import kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.wire.documents import identified
 from chaffinch.wire.filter_files import _FORMAT, ShuffledColumns, load_columns

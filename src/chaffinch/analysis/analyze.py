@@ -20,8 +20,9 @@ from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
-from chaffinch.plans.plan import Part, Plan, require_plan
+from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import intervals, miss_chance, simultaneous
 from chaffinch.protocols.noise import Floats

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.analysis.numbers import Scale, mean_ends
-from chaffinch.planning.expansion import COUNT_SHARE
+from chaffinch.plans.expansion import COUNT_SHARE
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts

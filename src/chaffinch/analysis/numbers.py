@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.planning.expansion import GAP_SHARE
+from chaffinch.plans.expansion import GAP_SHARE
 from chaffinch.protocols.intervals import miss_chance, rounding_share, simultaneous, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts

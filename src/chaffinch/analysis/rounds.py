@@ -19,8 +19,9 @@ from chaffinch.analysis.answered import Answerers, answered_mean
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch, checks
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.wire.messages import Origin, Shuffled, Tally
 
 

@@ -21,8 +21,8 @@ from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.charts.rounding import add_promises
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
-from chaffinch.planning.explanation import weakest_unit
 from chaffinch.plans.plan import Plan
+from chaffinch.plans.protected_units import weakest_unit
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.release.surveys import Answer, Release

@@ -16,12 +16,12 @@ from chaffinch.disk.paid_files import Bill
 from chaffinch.disk.staged import staged_folders
 from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, DataRepeated, InvalidInput, Unquoted
 from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
-from chaffinch.planning.explanation import useless_promise
+from chaffinch.plans.meaning import useless_promise
 from chaffinch.release.surveys import Release, Together
 
 if TYPE_CHECKING:
-    from chaffinch.planning.explanation import Unit
     from chaffinch.plans.plan import Plan
+    from chaffinch.plans.protected_units import Unit
     from chaffinch.privacy import Guarantee
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.fingerprint import Fingerprint

@@ -21,9 +21,9 @@ from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.explanation import Unit
     from chaffinch.planning.survey_file import SurveyFile
     from chaffinch.plans.plan import Plan
+    from chaffinch.plans.protected_units import Unit
     from chaffinch.questions import PublicGroup, Question
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.people import People

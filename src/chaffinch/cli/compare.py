@@ -18,7 +18,7 @@ from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
 from chaffinch.errors import InvalidInput, NoParameterFound, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.plans.plan import Part
+    from chaffinch.plans.parts import Part
     from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
     from chaffinch.questions import Question
 
@@ -357,8 +357,8 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
 def _signed_part(question: Question, users: int, target: Any) -> Part | None:
     """Return signed decoys for a question, where they keep the promise."""
     from chaffinch.planning.candidates import Task, for_target, most_exact
-    from chaffinch.planning.expansion import expanded
     from chaffinch.planning.planner import MOST_MESSAGES
+    from chaffinch.plans.expansion import expanded
 
     asked = expanded([("answer", question)])
     wish = {"answer": "signed decoys"}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.disk.protected import Kind, refuse_to_overwrite
+from chaffinch.disk.kinds import Kind
+from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:

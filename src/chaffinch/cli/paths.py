@@ -17,9 +17,10 @@ import chaffinch as cf
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.file_lists import fitting, is_pattern
 from chaffinch.disk.files import read_small
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers, staging_folder
 from chaffinch.disk.places import is_address
-from chaffinch.disk.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.protected import kind_of, refuse_all_but, refuse_to_overwrite
 from chaffinch.errors import (
     ChaffinchError,
     InvalidFile,

@@ -14,7 +14,7 @@ import chaffinch as cf
 from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.disk.protected import Kind
+from chaffinch.disk.kinds import Kind
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _chosen(plan: Plan) -> Candidate:
     if plan.own is not None:
         return plan.own
     from chaffinch.planning.candidates import Task, candidate
-    from chaffinch.planning.expansion import expanded
+    from chaffinch.plans.expansion import expanded
 
     name = "; ".join(part.protocol.name for part in plan.parts)
     task = Task(

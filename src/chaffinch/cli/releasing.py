@@ -14,8 +14,9 @@ import chaffinch as cf
 from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
-from chaffinch.disk.protected import Kind, refuse_all_but
+from chaffinch.disk.protected import refuse_all_but
 from chaffinch.disk.staged import StagedFiles, Writer
 from chaffinch.errors import InvalidInput, Unquoted
 

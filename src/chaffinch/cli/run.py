@@ -28,8 +28,9 @@ from chaffinch.cli.releasing import (
     show_release,
 )
 from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import alone_in, remove_leftovers
-from chaffinch.disk.protected import Kind, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.protected import refuse_all_but, refuse_to_overwrite
 from chaffinch.disk.staged import StagedFiles, Writer, staged_folders
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
 from chaffinch.disk.databases import BATCH_RECORD, OUTBOX, OWNER_AT, RUN_RECORD
 from chaffinch.disk.files import AnyPath
+from chaffinch.disk.kinds import LARGEST, Kind, document_kind, text_of
 from chaffinch.errors import InvalidInput
-
-
-class Kind(Enum):
-    """What a file is, if losing it would lose more than a result."""
-
-    PLAN = "a plan"
-    KEY = "a key"
-    KEY_RECORD = "the record of a key"
-    LEDGER = "a ledger"
-    MARK = "a ledger's mark"
-    BATCH_RECORD = "a shuffler's record"
-    RUN_RECORD = "a record of runs"
-    OUTBOX = "an outbox"
-    FILTER = "a filter"
-    COLUMNS = "a file of shuffled columns"
-    BATCH = "one with messages"
-    RELEASE = "a release"
-
 
 _STARTS = {
     b"chaffinch-campaign-key-": Kind.KEY,
@@ -44,23 +25,6 @@ _RECORDS = {
     OUTBOX: Kind.OUTBOX,
 }
 """The databases that are no ledgers, by whose they are."""
-_FORMATS = {
-    "plan": Kind.PLAN,
-    "reach-plan": Kind.PLAN,
-    "key-record": Kind.KEY_RECORD,
-    "ledger-mark": Kind.MARK,
-    "columns": Kind.COLUMNS,
-    "handed-over": Kind.BATCH_RECORD,
-    "batch-folder": Kind.BATCH,
-    "release": Kind.RELEASE,
-    "reach-release": Kind.RELEASE,
-    "trend": Kind.RELEASE,
-}
-"""The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
-_FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
-_LARGEST = 1 << 24
-"""What tells a document, or a batch, stands within so many bytes."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MESSAGES = b"chaffinch.messages"
 """What the facts of a batch begin with, in the end of a Parquet file or the start of a stream."""
 RELEASE_FACTS = b"chaffinch.release"
@@ -105,27 +69,11 @@ def kind_of(path: AnyPath) -> Kind | None:
                 facts = _read_facts(file, head)
                 found = [kind for words, kind in _FACTS.items() if words in facts]
                 return found[0] if found else None
-            if _text_of(head)[:1] not in {b"", b"{"}:
+            if text_of(head)[:1] not in {b"", b"{"}:
                 return Kind.RELEASE if _is_shown_release(head) else None
-            return document_kind(head + file.read(_LARGEST - len(head)))
+            return document_kind(head + file.read(LARGEST - len(head)))
     except OSError:
         return None  # whoever writes there tells what is wrong
-
-
-def document_kind(content: bytes) -> Kind | None:
-    """Return what a document is if it must not be lost.
-
-    A damaged plan is still somebody's plan, so the text is searched and not parsed. The
-    documents here have no other document inside; releases have, behind their own format.
-    Whoever reads a plan asks this too, so that none is read that would not be kept.
-    """
-    if not _text_of(content[:_LARGEST]).startswith(b"{"):
-        return None
-    found = _FORMAT.search(content[:_LARGEST])
-    kind = _FORMATS.get(found.group(1).decode()) if found else None
-    # What holds a release among other things is somebody's own work.
-    first = found is not None and not content[: found.start()].strip(b"{ \t\r\n\xef\xbb\xbf")
-    return None if kind is Kind.RELEASE and not first else kind
 
 
 def _is_shown_release(head: bytes) -> bool:
@@ -134,16 +82,12 @@ def _is_shown_release(head: bytes) -> bool:
     return RELEASE_PAGE.encode() in head or first + end in _RELEASE_LINES
 
 
-def _text_of(content: bytes) -> bytes:
-    return content.removeprefix(_BYTE_ORDER_MARK).lstrip()
-
-
 def _read_facts(file: BinaryIO, head: bytes) -> bytes:
     """Return the bytes of a Parquet file or an Arrow stream where a batch has its facts."""
     if head.startswith(_STREAM):
-        return head + file.read(min(int.from_bytes(head[4:8], "little"), _LARGEST))
+        return head + file.read(min(int.from_bytes(head[4:8], "little"), LARGEST))
     end = file.seek(-8, os.SEEK_END)
-    length = min(int.from_bytes(file.read(4), "little"), end, _LARGEST)
+    length = min(int.from_bytes(file.read(4), "little"), end, LARGEST)
     file.seek(end - length)
     return file.read(length)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.planning.expansion import spread_answers
+from chaffinch.plans.expansion import spread_answers
 from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart

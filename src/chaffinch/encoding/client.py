@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from operator import contains
 from typing import cast
 
+from chaffinch import ledger as budgets
 from chaffinch.disk.files import AnyPath
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.encoding.device import encode_with
@@ -26,10 +27,9 @@ from chaffinch.errors import (
     InvalidInput,
     NotDelivered,
 )
-from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan, require_plan
-from chaffinch.privacy import Target
+from chaffinch.privacy.guarantee import Target
 from chaffinch.sampling import secure_words
 from chaffinch.tables.parallel import Progress
 from chaffinch.wire import media_types
@@ -94,7 +94,7 @@ class Client:
         *,
         outbox: AnyPath,
         within: Target | None = None,
-        ledger: Ledger | None = None,
+        ledger: budgets.Ledger | None = None,
         patience: float = _PATIENCE,
         tell: Callable[[str], object] | None = None,
         resume_command: str = _RESUME,
@@ -206,7 +206,7 @@ class Client:
                 "ledger", "given: reports wait that it must pay for first", None, hint="open it"
             )
         try:
-            self._ledger.charge(Charge.of(self._plan), occasion.key, subject=occasion.name)
+            self._ledger.charge(budgets.Charge.of(self._plan), occasion.key, subject=occasion.name)
         except (BudgetExhausted, InvalidInput):
             self._outbox.cancel(occasion)
             raise

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch import ledger as budgets
 from chaffinch.errors import InvalidAnswer, InvalidInput
-from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.expansion import spread_answers
+from chaffinch.plans.expansion import spread_answers
 from chaffinch.plans.plan import Plan, require_plan
-from chaffinch.privacy import Target
+from chaffinch.privacy.guarantee import Target
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Cross, Flags, Number, Question
 from chaffinch.sampling import Words, secure_words
@@ -28,7 +28,7 @@ def encode(
     *,
     round: int | None = None,  # noqa: A002
     within: Target | None = None,
-    ledger: Ledger | None = None,
+    ledger: budgets.Ledger | None = None,
     key: str | None = None,
 ) -> Report:
     """Return the report of one person, randomized with secure randomness.
@@ -46,7 +46,7 @@ def encode(
         return encode_with(answer, plan, secure_words(), round)
     origin = Origin.of(plan, round)
     occasion = plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}"
-    with ledger.charging(Charge.of(plan), key or occasion):
+    with ledger.charging(budgets.Charge.of(plan), key or occasion):
         return encode_with(answer, plan, secure_words(), round)
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from chaffinch.analysis.tally import check_tally
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.protected import Kind, kind_of, refuse_to_overwrite
+from chaffinch.disk.kinds import Kind
+from chaffinch.disk.protected import kind_of, refuse_to_overwrite
 from chaffinch.encoding.bulk import (
     answer_places,
     batch_of_group,

@@ -1,1 +1,53 @@
-"""Plan a collection: questions, protocols, what they cost and what they promise."""
+"""Plan a collection: questions, protocols, what they cost and what they promise.
+
+The names here are what a plan can be asked that only its planner can answer. ``plans.plan`` knows
+no more of this room, and a device that asks nothing of the kind loads none of it (PEP 562).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.certificate import Certificate, certify
+    from chaffinch.planning.choosing import choose
+    from chaffinch.planning.costs.collection import cost_of
+    from chaffinch.planning.costs.cost import Cost, Prices
+    from chaffinch.planning.explanation import explain, plan_html
+
+__all__ = [
+    "Candidate",
+    "Certificate",
+    "Cost",
+    "Prices",
+    "certify",
+    "choose",
+    "cost_of",
+    "explain",
+    "plan_html",
+]
+
+_NAMES = {
+    "Candidate": "candidates",
+    "Certificate": "certificate",
+    "Cost": "costs.cost",
+    "Prices": "costs.cost",
+    "certify": "certificate",
+    "choose": "choosing",
+    "cost_of": "costs.collection",
+    "explain": "explanation",
+    "plan_html": "explanation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a part of planning on first use (PEP 562)."""
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"chaffinch.planning.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'chaffinch.planning' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
 from chaffinch.planning.choosing import LOCAL
-from chaffinch.planning.expansion import Asked
-from chaffinch.planning.explanation import MOST_LOCAL, useless_error, useless_promise
-from chaffinch.plans.fewer_honest import smallest_epsilon
+from chaffinch.planning.explanation import MOST_LOCAL
+from chaffinch.planning.fewer_honest import smallest_epsilon
+from chaffinch.plans.expansion import Asked
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.plan import Part, shortfall_of, total_of
+from chaffinch.plans.meaning import useless_error, useless_promise
+from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest

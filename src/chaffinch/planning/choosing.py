@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
+from chaffinch.planning.fewer_honest import epsilons_of_shares
+from chaffinch.plans.parts import shortfall_of, total_of
+from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.protocols import row_name
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
+    from chaffinch.plans.plan import Plan
 
 LOCAL = "local"
 """The row that trusts no shuffler."""
+
+
+def choose(plan: Plan, name: str, *, anyway: bool) -> Plan:
+    """Return the plan of another protocol that was weighed; see ``Plan.choose``."""
+    if plan.own is None:
+        rule, hint = "one that chaffinch.plan has just found", "plan again, with protocol="
+        raise InvalidInput("plan", rule, "one without alternatives", hint=hint)
+    rows = (plan.own, *plan.alternatives)
+    chosen = row_named(rows, name)
+    if chosen is plan.own:
+        return plan
+    refuse_broken_wishes(chosen, anyway=anyway)
+    # Of the crowd that the chosen one counts on, which need not be that of this plan.
+    short = shortfall_of(plan.honest, chosen.crowd, plan.reports, plan.contributions)
+
+    def among(crowd: int) -> Mechanism:
+        return total_of(chosen.parts, crowd, plan.rounds, plan.contributions, short)
+
+    made = replace(
+        plan,
+        parts=chosen.parts,
+        crowd=chosen.crowd,
+        epsilon=chosen.epsilon,
+        delta=chosen.delta,
+        shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
+        own=chosen,
+        alternatives=tuple(one for one in rows if one is not chosen),
+        choice=asked_for(chosen),
+    )
+    refuse_useless(made.warnings, anyway=anyway)
+    return made if plan.parties is None else made.run_by(plan.parties)
 
 
 def row_named(rows: Sequence[Candidate], name: object) -> Candidate:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import rounded_up
+from chaffinch.charts.text_tables import html_table
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
+from chaffinch.plans.meaning import odds, promise_words
+from chaffinch.plans.protected_units import protected_answers
 from chaffinch.privacy.guarantee import promised
 from chaffinch.questions import Cross
 from chaffinch.wire.documents import exact_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
-    from chaffinch.plans.plan import Part, Plan
-    from chaffinch.privacy import Guarantee
-
-Unit = Literal["report", "person", "row"]
-"""What is protected: a report (so a person who sends no other), a person, or a row of a table."""
-
-
-def weakest_unit(units: Iterable[Unit]) -> Unit:
-    """Return what is protected by all promises together."""
-    return min(units, key=("row", "report", "person").index)
+    from chaffinch.plans.parts import Part
+    from chaffinch.plans.plan import Plan
 
 
 def explain(plan: Plan) -> str:
@@ -40,120 +35,20 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def protected_answers(
-    questions: int,
-    rounds: int,
-    releases: int = 1,
-    *,
-    contributions: int = 1,
-    unit: Unit = "report",
-) -> str:
-    """Return what a promise covers, in words; nowhere else is it said who is protected.
-
-    >>> protected_answers(1, 1)
-    "one person's answer if each sends one report"
-    >>> protected_answers(3, 2, unit="person")
-    "one person's 3 answers together, in all 2 rounds"
-    >>> protected_answers(1, 1, contributions=5), protected_answers(2, 1, unit="row")
-    ("one person's answer in all of their 5 reports", "one row's 2 answers together")
-    """
-    answers = "answer" if questions == 1 else f"{questions} answers together"
-    several = contributions > 1 and unit != "row"
-    reports = f" in all of their {contributions} reports" if several else ""
-    often = f", in all {rounds} rounds" if rounds > 1 else ""
-    again = f", in all {releases} releases of the same data" if releases > 1 else ""
-    # Whoever reads a batch cannot know that nobody sent more.
-    alone = " if each sends one report" if (unit, contributions) == ("report", 1) else ""
-    return f"one {'row' if unit == 'row' else 'person'}'s {answers}{reports}{alone}{often}{again}"
-
-
-def right_guesses(epsilon: float, delta: float) -> int:
-    """Return how many of 100 guessers can be right, rounded up: (e^ε + δ)/(1 + e^ε).
-
-    They toss a coin without the data; prior one half.
-
-    >>> right_guesses(1.0, 1e-6)
-    74
-    """
-    shrink = math.exp(-min(epsilon, 700.0))
-    return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
-
-
-def useless_promise(
-    epsilon: float, delta: float, *, guess: str = "which of two answers a person gave"
-) -> list[str]:
-    """Return a warning where a promise is so weak that all of 100 guessers can be right.
-
-    >>> useless_promise(4.5, 1e-6)
-    []
-    """
-    if right_guesses(epsilon, delta) < 100:
-        return []
-    said = (
-        f"with epsilon {promised(epsilon, 4)} somebody who guesses {guess} can be right "
-        "practically always: this protects nobody."
-    )
-    return [said]
-
-
-def useless_error(name: str, error: float, reports: int) -> list[str]:
-    """Return a warning where the error of a count, or of a sum in ranges, is as large as the crowd.
-
-    >>> useless_error("member", 40.0, 100)
-    []
-    """
-    if 2 * error < reports:
-        return []
-    said = (
-        f"two standard errors of {name!r} are {2 * error:,.3g} people, in a crowd of "
-        f"{reports:,}: the answer will say nothing."
-    )
-    return [said]
-
-
-def factor(epsilon: float) -> str:
-    """Return the factor that a promise allows, never less than it is.
-
-    >>> factor(1.1)
-    'e^1.1 = 3.01'
-    """
-    return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
-
-
-def promise_words(promise: Guarantee, covered: str, *, change: str, seen: str) -> str:
-    """Return what a promise covers, and by how much a ``change`` of it may be ``seen``."""
+def plan_html(plan: Plan) -> str:
+    """Return a plan as notebooks show it."""
+    rows = [
+        [part.name, part.question.kind, part.protocol.kind, f"{part.slots}"] for part in plan.parts
+    ]
     return (
-        f"The promise covers {covered}: {change} (neighbours: {promise.neighbours}) changes the "
-        f"chance of anything {seen} by a factor of at most {factor(promise.epsilon)}, plus "
-        f"{promised(promise.delta, 3)} at most. Method: {promise.method}"
-    )
-
-
-def odds(promise: Guarantee, *, guess: str, seen: str) -> str:
-    """Return how many of 100 people are right who guess, before and after something is seen."""
-    right = right_guesses(promise.epsilon, promise.delta)
-    return (
-        f"of 100 people who guess {guess}, 50 are right by tossing a coin, and at most {right} "
-        f"after seeing {seen}."
+        f"<p><strong>{html.escape(plan.title or 'plan')}</strong> ({plan.id[:16]})</p>"
+        f"<p>{html.escape(str(plan.guarantee))}</p>"
+        + html_table(["question", "kind", "protocol", "slots"], rows)
     )
 
 
 MOST_LOCAL = 4.0
 """A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
-
-
-ROWS_ONLY = (
-    "A person who has several rows is protected less than this says: name the column that tells "
-    "people apart (`person`), or say that every row is another person (`rows_are_people`)."
-)
-"""What a promise about rows leaves open."""
-
-ROWS_OF_GROUPS_ONLY = (
-    "A person who has several rows, in one public group or in several, is protected less than this "
-    "says: make the group private (`by`) and name the column that tells people apart (`person`), "
-    "or say that every row is another person (`rows_are_people`)."
-)
-"""The same where groups are public, for which no column can tell people apart."""
 
 
 def _promise(plan: Plan) -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chaffinch.planning.expansion import COUNT_SHARE, counts_gaps
+from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.protocols.intervals import farthest_end, rounding_share
 from chaffinch.protocols.noise import DecoyNoise, SeenDecoys, TallyNoise
 
 if TYPE_CHECKING:
-    from chaffinch.plans.plan import Part
+    from chaffinch.plans.parts import Part
 
 
 def largest_margin(

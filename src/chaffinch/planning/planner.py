@@ -28,15 +28,16 @@ from chaffinch.planning.choosing import (
     refuse_broken_wishes,
     refuse_useless,
 )
-from chaffinch.planning.expansion import Asked, expanded
-from chaffinch.planning.explanation import useless_promise
+from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.margins import largest_margin
-from chaffinch.plans.fewer_honest import epsilons_of_shares
+from chaffinch.plans.expansion import Asked, expanded
 from chaffinch.plans.honest_share import honest_share, needed_reports
-from chaffinch.plans.plan import Part, Plan, require_missing_rule
+from chaffinch.plans.meaning import useless_promise
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan, require_missing_rule
 from chaffinch.privacy import Target
-from chaffinch.privacy.groups import MOST_RECORDS
+from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_whole

@@ -22,7 +22,7 @@ from chaffinch.plans.documents import BitModel, ChoiceModel, FlagsModel, NumberM
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
-from chaffinch.privacy.groups import MOST_RECORDS
+from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.settings import Settings

@@ -6,15 +6,18 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import SchemaValidator, core_schema
 
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.parties import PartiesModel
 from chaffinch.privacy import Guarantee
-from chaffinch.protocols import PROTOCOLS
+from chaffinch.protocols import PROTOCOLS, every_protocol, protocol_named
 from chaffinch.protocols.base import ProtocolModel
 from chaffinch.questions import (
     COUNT,
@@ -124,14 +127,41 @@ QuestionModel = Annotated[
 ]
 
 
-if TYPE_CHECKING:
-    AnyProtocolModel = ProtocolModel
-else:
-    # One line in the registry is all that a new protocol needs here.
-    AnyProtocolModel = Annotated[
-        Union[tuple(protocol.model for protocol in PROTOCOLS)],  # noqa: UP007 - made at run time
-        Field(discriminator="kind"),
-    ]
+class _ByKind:
+    """Any protocol, told apart by its kind: one line in the registry is all that a new one needs.
+
+    pydantic's own union would load all protocols to read a plan that has one.
+    """
+
+    @staticmethod
+    def __get_pydantic_core_schema__(
+        source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda document: _union_of(tuple(PROTOCOLS)).validate_python(document)
+        )
+
+    @staticmethod
+    def __get_pydantic_json_schema__(
+        schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        models = tuple(protocol.model for protocol in every_protocol())
+        every: Any = Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007 - made at run time
+        return handler(TypeAdapter(every).core_schema)
+
+
+@lru_cache(maxsize=4)
+def _union_of(kinds: tuple[str, ...]) -> SchemaValidator:
+    """Return what reads a protocol of any of these kinds; each is loaded with the first of it."""
+    choices: dict[Hashable, core_schema.CoreSchema] = {
+        kind: core_schema.no_info_plain_validator_function(partial(_read_protocol, kind))
+        for kind in kinds
+    }
+    return SchemaValidator(core_schema.tagged_union_schema(choices, discriminator="kind"))
+
+
+def _read_protocol(kind: str, document: object) -> ProtocolModel:
+    return protocol_named(kind).model.model_validate(document)
 
 
 class PartModel(Strict):
@@ -143,7 +173,7 @@ class PartModel(Strict):
 
     name: str
     question: QuestionModel
-    protocol: AnyProtocolModel
+    protocol: Annotated[ProtocolModel, _ByKind]
     answers_to: str | None = None
 
 

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch import privacy
-from chaffinch.charts.text_tables import html_table
+# Only for methods that a device never calls: its names load the planner with the first of them.
+from chaffinch import planning
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.planning.choosing import (
-    asked_for,
-    refuse_broken_wishes,
-    refuse_useless,
-    row_named,
-)
-from chaffinch.planning.costs.collection import cost_of
-from chaffinch.planning.expansion import counts_gaps, expanded
-from chaffinch.planning.explanation import explain, useless_error, useless_promise
-from chaffinch.plans.certificate import Certificate, certify
 from chaffinch.plans.documents import (
     PlanModel,
     group_document,
@@ -32,15 +21,15 @@ from chaffinch.plans.documents import (
     honest_document,
     question_document,
 )
-from chaffinch.plans.fewer_honest import epsilons_of_shares
+from chaffinch.plans.expansion import counts_gaps, expanded
 from chaffinch.plans.honest_share import HonestShare
+from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
+from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.plans.verification import require_reached, require_within
-from chaffinch.privacy.covers import proven_delta
-from chaffinch.privacy.groups import MOST_RECORDS
-from chaffinch.protocols import Protocol
-from chaffinch.protocols.flipped_records import cut_chance
-from chaffinch.questions import QUESTIONS, REFUSE, Bit, PublicGroup, Question, asked_apart, label
+from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
 from chaffinch.wire.documents import (
     digest,
     exact_text,
@@ -53,8 +42,7 @@ from chaffinch.wire.documents import (
 from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
-    from chaffinch.planning.candidates import Candidate
-    from chaffinch.planning.costs.cost import Cost, Prices
+    from chaffinch.planning import Candidate, Certificate, Cost, Prices
 
 _PLAN_FORMAT = "chaffinch/plan@1"
 
@@ -63,71 +51,6 @@ _RULE = f"a plan in the format {_PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000
 _MOST_SLOTS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Part:
-    """One question of a plan with the protocol that protects it."""
-
-    name: str
-    question: Question
-    protocol: Protocol
-    answers_to: str | None = None
-    """The number of which this bit says whether it was answered; nobody is asked it."""
-
-    def __post_init__(self) -> None:
-        label("name of a question", self.name)
-        if not isinstance(self.question, QUESTIONS):
-            raise InvalidInput("question", "a Bit, Choice, Number, Flags or Cross", self.question)
-        self.protocol.check(self.question)
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """Return a name for everything that is counted of this question."""
-        return self.protocol.labels(self.question)
-
-    @cached_property
-    def codes(self) -> int:
-        """Return how many different messages this question has."""
-        return self.protocol.codes(self.question)
-
-    @property
-    def slots(self) -> int:
-        """Return how many slots of a report belong to this question."""
-        return self.protocol.report_slots(self.question)
-
-    def influence(self, slots: int) -> float:
-        """Return the most that a report of ``slots`` moves a count, in people (sums: ranges)."""
-        return self.protocol.influence(self.question, slots)
-
-    @property
-    def sealed_messages(self) -> int:
-        """Return for how many messages of this question a report costs public-key work."""
-        return self.protocol.sealed_messages(self.question)
-
-    @property
-    def expected_messages(self) -> float:
-        """Return how many messages a report holds on average, for the answer that has most."""
-        return self.protocol.expected_messages(self.question)
-
-    @property
-    def varies(self) -> bool:
-        """Return whether the number of messages in a report follows the noise, not the answer."""
-        return self.protocol.answer_messages(self.question) is not None
-
-    def standard_error(self, reports: int) -> float:
-        """Return the standard error of a count, in people, or of a sum in units of its range."""
-        return self.protocol.standard_error(self.question, reports)
-
-    def warnings(self, reports: int) -> list[str]:
-        """Return a warning if the error is as large as the crowd."""
-        return useless_error(self.name, self.standard_error(reports), reports)
-
-    def mechanism(self, crowd: int) -> privacy.Mechanism:
-        """Return what is seen of so many honest users, with the chance that slots run out."""
-        mechanism = self.protocol.mechanism(self.question, crowd)
-        cut = cut_chance(self.protocol.overflow(self.question), crowd * self.protocol.records)
-        return privacy.Shortened(mechanism, cut) if cut else mechanism
 
 
 @dataclass(frozen=True)
@@ -226,33 +149,7 @@ class Plan:
         >>> made.choose("flips, 2 copies").part().protocol.name
         'flips, 2 copies'
         """
-        if self.own is None:
-            rule, hint = "one that chaffinch.plan has just found", "plan again, with protocol="
-            raise InvalidInput("plan", rule, "one without alternatives", hint=hint)
-        rows = (self.own, *self.alternatives)
-        chosen = row_named(rows, name)
-        if chosen is self.own:
-            return self
-        refuse_broken_wishes(chosen, anyway=anyway)
-        # Of the crowd that the chosen one counts on, which need not be that of this plan.
-        short = shortfall_of(self.honest, chosen.crowd, self.reports, self.contributions)
-
-        def among(crowd: int) -> privacy.Mechanism:
-            return total_of(chosen.parts, crowd, self.rounds, self.contributions, short)
-
-        made = replace(
-            self,
-            parts=chosen.parts,
-            crowd=chosen.crowd,
-            epsilon=chosen.epsilon,
-            delta=chosen.delta,
-            shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
-            own=chosen,
-            alternatives=tuple(one for one in rows if one is not chosen),
-            choice=asked_for(chosen),
-        )
-        refuse_useless(made.warnings, anyway=anyway)
-        return made if self.parties is None else made.run_by(self.parties)
+        return planning.choose(self, name, anyway=anyway)
 
     # -------------------------------------------------------------------- what is sent
 
@@ -306,12 +203,12 @@ class Plan:
 
     # -------------------------------------------------------------------- what is promised
 
-    def mechanism(self, share: Fraction = Fraction(1)) -> privacy.Mechanism:
+    def mechanism(self, share: Fraction = Fraction(1)) -> Mechanism:
         """Return what one person is exposed to in total, among a share of the crowd."""
         crowd = max(1, math.floor(self.crowd * share))
         return total_of(self.parts, crowd, self.rounds, self.contributions, self.shortfall)
 
-    def round_mechanism(self) -> privacy.Mechanism:
+    def round_mechanism(self) -> Mechanism:
         """Return what one round alone exposes: the charge of one release."""
         return total_of(self.parts, self.crowd, 1, self.contributions, self.shortfall)
 
@@ -326,10 +223,10 @@ class Plan:
         return self.crowd * self.contributions
 
     @cached_property
-    def guarantee(self) -> privacy.Guarantee:
+    def guarantee(self) -> Guarantee:
         """Return the promise with everything it depends on."""
         mechanism = self.mechanism()
-        return privacy.Guarantee(
+        return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
             neighbours=mechanism.neighbours,
@@ -421,7 +318,7 @@ class Plan:
             for part in self.parts
         )
 
-    def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
+    def verify(self, *, within: Target | None = None, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 
         Once per plan: the result is remembered, so that encoding stays cheap. ``within`` is
@@ -445,7 +342,7 @@ class Plan:
             return
         mechanism = self.mechanism(share)
         # Devices verify before they encode: a plan that keeps them busy is as bad as a false one.
-        reached = 1.0 if mechanism.takes_minutes else proven_delta(mechanism, epsilon, self.delta)
+        reached = 1.0 if mechanism.takes_minutes else mechanism.delta_within(epsilon, self.delta)
         require_reached(reached, epsilon, self.delta, among=f" with {float(share):.0%} honest")
 
     # -------------------------------------------------------------------- for people and files
@@ -467,7 +364,7 @@ class Plan:
         GuaranteeNotProven is raised where there is no proof, and InvalidInput where the checker
         knows no such plans.
         """
-        return certify(self)
+        return planning.certify(self)
 
     @property
     def warnings(self) -> list[str]:
@@ -487,11 +384,11 @@ class Plan:
         Without ``users``, with those of the plan. ``hops`` are those that the plan names, or one;
         0 is for files of messages that nobody seals. ``prices`` are assumed unless they are given.
         """
-        return cost_of(self, users, hops, prices)
+        return planning.cost_of(self, users, hops, prices)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""
-        return explain(self)
+        return planning.explain(self)
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
@@ -508,15 +405,7 @@ class Plan:
         return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
 
     def _repr_html_(self) -> str:
-        rows = [
-            [part.name, part.question.kind, part.protocol.kind, f"{part.slots}"]
-            for part in self.parts
-        ]
-        return (
-            f"<p><strong>{html.escape(self.title or 'plan')}</strong> ({self.id[:16]})</p>"
-            f"<p>{html.escape(str(self.guarantee))}</p>"
-            + html_table(["question", "kind", "protocol", "slots"], rows)
-        )
+        return planning.plan_html(self)
 
 
 def require_missing_rule(questions: Mapping[str, Question], contributions: int) -> None:
@@ -546,46 +435,6 @@ def require_plan(plan: object) -> Plan:
             hint=f"plan.of_group({plan.groups[0]!r}); `chaffinch run` takes one after the other",
         )
     return plan
-
-
-def shortfall_of(
-    honest: HonestShare | None, crowd: int, reports: int, contributions: int
-) -> Fraction:
-    """Return the chance that so many reports are those of fewer honest people than a crowd."""
-    if honest is None:
-        return Fraction(0)
-    return honest.shortfall(users=crowd, reports=reports, contributions=contributions)
-
-
-def total_of(
-    parts: Sequence[Part],
-    crowd: int,
-    rounds: int,
-    contributions: int = 1,
-    shortfall: Fraction = Fraction(0),
-) -> privacy.Mechanism:
-    """Return all parts in all rounds together, of people who send so many reports each.
-
-    Alone, a person's reports are seen one by one and compose. In a crowd they are one batch,
-    where all of them may change at once; in each round it may be too small with a chance of
-    ``shortfall``, for all questions together.
-    """
-    if crowd == 1:
-        rounds, contributions = rounds * contributions, 1
-    mechanisms = [part.mechanism(crowd * contributions) for part in parts]
-    short, distance = (shortfall * rounds if crowd > 1 else Fraction(0)), Fraction(0)
-    if short:
-        # One cutting and one shortfall of the whole: then its rounds are seen one by one.
-        cut = [one for one in mechanisms if isinstance(one, privacy.Shortened)]
-        distance = rounds * sum((one.distance for one in cut), Fraction(0))
-        mechanisms = [
-            one.inner if isinstance(one, privacy.Shortened) else one for one in mechanisms
-        ]
-    alone = len(mechanisms) == 1 and rounds == 1
-    whole = mechanisms[0] if alone else privacy.compose(mechanisms, times=rounds)
-    if short:
-        whole = privacy.Shortened(whole, min(distance, Fraction(1)), min(short, Fraction(1)))
-    return whole if contributions == 1 else privacy.Grouped(whole, contributions)
 
 
 # -------------------------------------------------------------------- plans as files

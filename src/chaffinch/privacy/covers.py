@@ -19,18 +19,21 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.mechanisms.bits import SumMechanism
-from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
+from chaffinch.privacy.mechanisms.crowd_runs import (
+    MOST_RUNS,
+    UNSEEN,
+    CrowdRefused,
+    Run,
+    TooManyRuns,
+    cover_crowds,
+    ends_of,
+)
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, binomial, convolve, target_bits
 from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.loss_grids import Rounds, TooFineGrid, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
-from chaffinch.privacy.progress import count_step
 
-_UNSEEN = 1e-8
-"""The share of delta that a window may leave out: too little to cost a run."""
-_FEW_RUNS = 300
-"""Beyond so many runs a bracket answers sooner."""
 _WIDE = 300.0
 """From this variance on two sums are composed instead of compared pair by pair."""
 _WIDEST = 600.0
@@ -53,7 +56,7 @@ _EXCESSES = (0.02, 0.005, 0.001)
 class Cover:
     """Runs for each mechanism (none where it has no crowds), and the grid that composes them."""
 
-    runs: tuple[tuple[_Run, ...], ...]
+    runs: tuple[tuple[Run, ...], ...]
     growth: Fraction | None = None
     """Losses are followed at the powers of this factor."""
     nodes: int = 0
@@ -94,7 +97,7 @@ def _require_narrow(unit: Mechanism) -> None:
         )
 
 
-def _whole(unit: Mechanism) -> tuple[_Run, ...]:
+def _whole(unit: Mechanism) -> tuple[Run, ...]:
     return ((0, unit.bit_crowds.last),) if isinstance(unit, SumMechanism) else ()
 
 
@@ -103,91 +106,42 @@ def _require(reached: float, epsilon: float, delta: float) -> None:
         raise GuaranteeNotProven(f"delta at epsilon {epsilon:g}", upper=reached, most=delta)
 
 
-def proven_delta(mechanism: Mechanism, epsilon: float, delta: float) -> float:
-    """Return an upper end of delta that is at most ``delta``, if that is true and can be proven.
-
-    A yes-or-no question: of a narrow sum a few runs answer it to eight digits, and sooner than
-    ``delta_bound`` finds a number that is a percent too large. Wide sums have quick brackets.
-    """
-    inner = mechanism.inner if isinstance(mechanism, EncodedNumbers) else mechanism
-    if isinstance(inner, SumMechanism) and epsilon < inner.local_epsilon:
-        crowds = inner.bit_crowds
-        if not (crowds.is_wide or crowds.fixed_zeros):
-            judged = _proven_by_runs(crowds, epsilon, delta)
-            if judged is not None:
-                return judged
-    reached = mechanism.delta_bound(epsilon)
-    # The short search proves a little less than holds: the long one has the last word.
-    return reached if reached <= delta else mechanism.delta(epsilon).upper
-
-
-def _proven_by_runs(crowds: BitCrowds, epsilon: float, delta: float) -> float | None:
-    """Return ``delta`` if runs cover every crowd, or what one crowd reaches that refutes it.
-
-    None: too many runs would be needed, and nothing is known of the crowds behind them; or of a
-    single crowd only the upper end is above ``delta``, which refutes nothing.
-    """
-    ends = _ends_of(crowds, epsilon, delta)
-    try:
-        _cover_crowds(
-            lambda run: ends(run)[1] <= delta, crowds.last, few_runs=False, most=_FEW_RUNS
-        )
-    except _CrowdRefused as crowd:
-        lower, upper = ends((crowd.ones, crowd.ones))
-        return upper if lower > delta else None
-    except _TooManyRuns:
-        return None
-    return delta
-
-
-def _covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[_Run]:
+def _covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
     """Return runs that prove ``delta`` at ``epsilon`` for every crowd of one sum.
 
     Raises GuaranteeNotProven where a single crowd is not proven to keep it.
     """
-    ends = _ends_of(crowds, epsilon, delta)
+    ends = ends_of(crowds, epsilon, delta)
     try:
-        return _cover_crowds(lambda run: ends(run)[1] <= delta, crowds.last)
-    except _CrowdRefused as crowd:
+        return cover_crowds(lambda run: ends(run)[1] <= delta, crowds.last)
+    except CrowdRefused as crowd:
         raise _refusal(crowd, lambda run: ends(run)[1], epsilon, delta) from None
-    except _TooManyRuns:
+    except TooManyRuns:
         raise _too_many_runs(epsilon) from None
 
 
 def _too_many_runs(epsilon: float) -> GuaranteeNotProven:
-    return GuaranteeNotProven(f"delta at epsilon {epsilon:g} over {_MOST_RUNS} runs", upper=1.0)
+    return GuaranteeNotProven(f"delta at epsilon {epsilon:g} over {MOST_RUNS} runs", upper=1.0)
 
 
-def _ends_of(
-    crowds: BitCrowds, epsilon: float, delta: float
-) -> Callable[[_Run], tuple[float, float]]:
-    """Return what tells both ends of delta among the records that all crowds of a run have."""
-    tail = max(Wide(delta) * _UNSEEN, LEAST_TAIL)
-
-    def ends(run: _Run) -> tuple[float, float]:
-        return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)
-
-    return ends
-
-
-def _covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[_Run]:
+def _covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
     """Return runs of which any two prove ``delta`` at ``epsilon`` for two rounds of one bit.
 
     The rounds may have different crowds. Two crowds leave something of delta to spare, of which
     the run of either may use one half (in logarithms): then both runs together stay below it.
     """
-    two = _TwoSums(crowds, epsilon, max(Wide(delta) * _UNSEEN, LEAST_TAIL))
+    two = _TwoSums(crowds, epsilon, max(Wide(delta) * UNSEEN, LEAST_TAIL))
 
-    def holds(run: _Run) -> bool:
+    def holds(run: Run) -> bool:
         crowd, first = (run[0], run[0]), (0, 0)
         half = math.sqrt(two.reached(crowd, first) * delta)
         return two.reached(run, first) <= half and two.reached(run, run) <= delta
 
     try:
-        runs = _cover_crowds(holds, crowds.last)
-    except _CrowdRefused as crowd:
+        runs = cover_crowds(holds, crowds.last)
+    except CrowdRefused as crowd:
         raise _refusal(crowd, lambda run: two.reached(run, (0, 0)), epsilon, delta) from None
-    except _TooManyRuns:
+    except TooManyRuns:
         raise _too_many_runs(epsilon) from None
     for place, run in enumerate(runs):
         for other in runs[:place]:
@@ -247,7 +201,7 @@ def _reach(unit: Mechanism, least: float) -> float:
     return found
 
 
-def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[list[_Run], Floats]:
+def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[list[Run], Floats]:
     """Return runs that stay within ``excess`` of a profile, and what they prove of it."""
     if not isinstance(unit, SumMechanism):
         return [], unit.profile(epsilons)[1]
@@ -255,28 +209,28 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
     deltas = unit.profile(probes)[1]
     # Where a profile ends nothing is lost by being above it.
     allowed = np.maximum(deltas, deltas[0] * 1e-18) * (1.0 + excess)
-    tail = max(Wide(float(allowed.min())) * _UNSEEN, LEAST_TAIL)
+    tail = max(Wide(float(allowed.min())) * UNSEEN, LEAST_TAIL)
     crowds = unit.bit_crowds
     target = target_bits(crowds.copies, crowds.flip)
 
-    def reached(run: _Run, places: Floats) -> Floats:
+    def reached(run: Run, places: Floats) -> Floats:
         others = _common_law(crowds, run, tail, mirrored=False)
         return knots_of_sum(others, target, crowds.steepest).upper_deltas(places)
 
-    def ratio(run: _Run) -> float:
+    def ratio(run: Run) -> float:
         return float((reached(run, probes) / allowed).max())
 
     try:
-        runs = _cover_crowds(lambda run: ratio(run) <= 1.0, crowds.last)
-    except _CrowdRefused as crowd:
+        runs = cover_crowds(lambda run: ratio(run) <= 1.0, crowds.last)
+    except CrowdRefused as crowd:
         raise _refusal(crowd, ratio, float(probes[0]), 1.0) from None
-    except _TooManyRuns:
+    except TooManyRuns:
         raise _too_many_runs(float(probes[0])) from None
     return runs, np.max([reached(run, epsilons) for run in runs], axis=0)
 
 
 def _refusal(
-    crowd: _CrowdRefused, reached: Callable[[_Run], float], epsilon: float, delta: float
+    crowd: CrowdRefused, reached: Callable[[Run], float], epsilon: float, delta: float
 ) -> GuaranteeNotProven:
     return GuaranteeNotProven(
         f"delta at epsilon {epsilon:g} in a crowd of {crowd.ones} ones",
@@ -291,10 +245,10 @@ class _TwoSums:
     def __init__(self, crowds: BitCrowds, epsilon: float, tail: Any) -> None:
         self.crowds, self.epsilon, self.tail = crowds, epsilon, tail
         self.target = target_bits(crowds.copies, crowds.flip)
-        self.leaving: dict[_Run, Law] = {}
-        self.joining: dict[_Run, SideTests] = {}
+        self.leaving: dict[Run, Law] = {}
+        self.joining: dict[Run, SideTests] = {}
 
-    def reached(self, first: _Run, second: _Run) -> float:
+    def reached(self, first: Run, second: Run) -> float:
         """Return an upper end of delta."""
         if first not in self.leaving:
             # Leaving is joining in the mirror: ones and zeros change places.
@@ -305,7 +259,7 @@ class _TwoSums:
         return pair_delta(self.leaving[first], self.joining[second], self.target, self.epsilon)[1]
 
 
-def _common_law(crowds: BitCrowds, run: _Run, tail: Any, *, mirrored: bool) -> Law:
+def _common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
     """Return the sum of the records that all crowds of a run have."""
     ones, zeros = run[0] * crowds.step, (crowds.last - run[1]) * crowds.step
     plus, minus = (zeros, ones) if mirrored else (ones, zeros)
@@ -318,94 +272,3 @@ def _common_law(crowds: BitCrowds, run: _Run, tail: Any, *, mirrored: bool) -> L
     relative = first.relative + second.relative + 2 * steps * 2.0**-53
     missing = first.missing + second.missing + _UNDERFLOW
     return Law(first.start + second.start, mass.astype(Wide), 2 * relative, 2 * missing)
-
-
-# ----------------------------------------------------------------------------
-# Runs of crowds that cover all of them: a proof that a promise holds for every crowd.
-#
-# Adding records never hurts, so all crowds with l to u ones are at least as private as the one
-# with l ones and the zeros that are left at u. A promise that this smaller crowd keeps holds for
-# the whole run [l, u]. From 0 on the longest run that holds is taken, doubling while it does:
-# a yes-or-no question needs no bracket. One single crowd that does not hold is an answer, too.
-
-_Run = tuple[int, int]
-"""The fewest and the most ones of the crowds in a run."""
-
-_Holds = Callable[[_Run], bool]
-"""Whether a promise holds for a run."""
-
-
-_MOST_RUNS = 10_000
-
-
-class _CrowdRefused(Exception):
-    """A single crowd does not keep the promise."""
-
-    def __init__(self, ones: int) -> None:
-        super().__init__(ones)
-        self.ones = ones
-
-
-class _TooManyRuns(Exception):
-    """More runs are needed than are worth it: nothing is known of the crowds behind them."""
-
-
-def _cover_crowds(
-    holds: _Holds, last: int, *, few_runs: bool = True, most: int = _MOST_RUNS
-) -> list[_Run]:
-    """Return runs that hold, one behind the other from 0 to ``last``, or raise CrowdRefused.
-
-    With ``few_runs`` each is about as long as can be; without, the first that holds is taken,
-    which asks less often. TooManyRuns is raised where more than ``most`` would be needed.
-
-    >>> _cover_crowds(lambda run: run[1] - run[0] <= run[0], 10)
-    [(0, 0), (1, 2), (3, 6), (7, 10)]
-    """
-    runs: list[_Run] = []
-    low, length = 0, 1
-
-    def works(run: _Run) -> bool:
-        count_step("runs of crowds")
-        return holds(run)
-
-    while low <= last:
-        if len(runs) == most:
-            raise _TooManyRuns
-        left = last + 1 - low
-        if few_runs:
-            length = _longest(works, low, length, left)
-        else:
-            length = _first(works, low, min(length + (length + 1) // 2, left))
-        runs.append((low, low + length - 1))
-        low += length
-    return runs
-
-
-def _first(holds: _Holds, low: int, length: int) -> int:
-    """Return a length that holds, halved until it does."""
-    while not holds((low, low + length - 1)):
-        length //= 2
-        if length == 0:
-            raise _CrowdRefused(low)
-    return length
-
-
-def _longest(holds: _Holds, low: int, first: int, most: int) -> int:
-    """Return about the greatest length of a run that holds; ``first`` is tried first."""
-
-    def works(length: int) -> bool:
-        return holds((low, low + length - 1))
-
-    good, bad, trial = 0, most + 1, min(first, most)
-    while bad > 2 * max(good, 1) or not good:
-        if trial == 0:
-            raise _CrowdRefused(low)
-        if works(trial):
-            good, trial = trial, min(2 * trial, most)
-            if good == most:
-                return good
-        else:
-            bad, trial = trial, trial // 2
-    # Half-way is worth a look: a longer run here, and behind it one that starts farther out.
-    middle = (good + bad) // 2
-    return middle if good < middle and works(middle) else good

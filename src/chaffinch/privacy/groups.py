@@ -18,13 +18,12 @@ import numpy as np
 
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.composition import Composition, full_profile
-from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.guarantee import MOST_RECORDS, Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.loss_grids import convex_profiles, lower_hull_corners
 from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import find_crossing
 
-MOST_RECORDS = 1000
 _LEVELS = np.geomspace(1e-60, 1.0, 6000)
 """Where chains of lines are laid on. Each chain is a proof, whatever level it was found at."""
 _FEW_NODES = 33

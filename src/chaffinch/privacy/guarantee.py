@@ -16,6 +16,9 @@ Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "p
 
 PROVEN: tuple[Method, ...] = ("exact", "upper-bound")
 
+MOST_RECORDS = 1000
+"""More records of one person in a collection are refused."""
+
 _FORMAT = re.compile(r"(?:\.([1-9]|1[0-5])g?)?")
 _DIGITS = 10
 """Of an end, unless a format asks for another number."""

@@ -59,6 +59,15 @@ class Mechanism(ABC):
         """
         return self.delta(epsilon).upper
 
+    def delta_within(self, epsilon: float, most: float) -> float:
+        """Return an upper end of delta that is at most ``most``, if that is true and proven.
+
+        A yes-or-no question: a family that can answer it sooner than it finds a bracket does.
+        """
+        reached = self.delta_bound(epsilon)
+        # The short search proves a little less than holds: the long one has the last word.
+        return reached if reached <= most else self.delta(epsilon).upper
+
     def cutting(self, epsilon: float) -> float:  # noqa: ARG002 - only of use where something is cut
         """Return the part of ``delta_bound`` that needs no search: what cutting costs."""
         return 0.0

@@ -13,34 +13,39 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.protocols.joint import JointNoise
-from chaffinch.protocols.likelihoods import Likelihood, TallyLikelihood
-from chaffinch.protocols.noise import (
-    Draws,
-    MessageNoise,
-    Noise,
-    Places,
-    Scatter,
-    TallyNoise,
-    Truth,
-)
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
 from chaffinch.wire.documents import Strict, exact_text
 from chaffinch.wire.messages import Rows
 
+if TYPE_CHECKING:
+    from chaffinch.protocols.joint import JointNoise
+    from chaffinch.protocols.likelihoods import Likelihood
+    from chaffinch.protocols.noise import (
+        Draws,
+        MessageNoise,
+        Noise,
+        Places,
+        Scatter,
+        TallyNoise,
+        Truth,
+    )
+
 GRAIN = 1 << 64
 """Every probability a device uses is a whole number of 1/GRAIN."""
 MOST_SLOTS = 10**6
+LEAST_SHARE = 0.5
+"""The smallest share of honest users with which a plan still promises something."""
 LITTLE_NOISE = 1e-9
 """A batch whose noise is so improbably little, or much, is refused: somebody has touched it."""
 
@@ -244,11 +249,11 @@ class Protocol(ABC):
 
         Of a number: who is at its upper end and not at its lower one. It is for attacks.
         """
-        return TallyLikelihood(self._noise_of_bits(question), held, people)
+        return protocols.likelihoods.TallyLikelihood(self._noise_of_bits(question), held, people)
 
     def _noise_of_bits(self, question: Question) -> Noise:
         noise = self.noise(question)
-        if not isinstance(noise, Noise):
+        if not isinstance(noise, protocols.noise.Noise):
             raise InvalidInput("noise", "that of one code", type(noise).__name__)
         return noise
 
@@ -325,6 +330,16 @@ class Protocol(ABC):
             if value is not None
         }
         return {"kind": self.kind, **written}
+
+
+def cut_chance(chance: float, records: int) -> Fraction:
+    """Return records·τ, rounded up to three digits: the chance that anything is cut at all."""
+    if chance == 0:
+        return Fraction(0)
+    text = Context(prec=3, rounding=ROUND_CEILING).create_decimal(
+        Decimal(chance) * Decimal(records)
+    )
+    return min(Fraction(text), Fraction(1))
 
 
 def number_question(question: Question) -> Number:

@@ -14,12 +14,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols, sampling
 from chaffinch.errors import checks
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_whole
@@ -38,21 +38,15 @@ from chaffinch.protocols.base import (
     check_chance,
     numerator,
 )
-from chaffinch.protocols.joint import FlippedTogether
-from chaffinch.protocols.likelihoods import DecoyLikelihood
-from chaffinch.protocols.noise import (
-    DecoyNoise,
-    Draws,
-    MessageNoise,
-    Places,
-    SeenDecoys,
-    Truth,
-    scatter_evenly,
-)
 from chaffinch.questions import Question
-from chaffinch.sampling import Words, below, bernoulli, positions
+from chaffinch.sampling import Words, below, bernoulli
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.joint import FlippedTogether
+    from chaffinch.protocols.likelihoods import DecoyLikelihood
+    from chaffinch.protocols.noise import DecoyNoise, Draws, MessageNoise, Places, Truth
 
 _NAME = "clear with decoys"
 
@@ -118,7 +112,7 @@ class Decoys(Protocol):
     def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:
         """Draw how many decoys are sent in all, and a uniform value for each."""
         slots = len(answers) * self.decoy_slots
-        sent = len(positions(words, numerator(self.decoy_rate), slots))
+        sent = len(sampling.positions(words, numerator(self.decoy_rate), slots))
         fakes = below(words, len(answer_labels(question)), sent).astype(np.uint32)
         # Sorted: which of them are decoys must not show.
         return Coded(np.sort(np.concatenate([np.asarray(answers, np.uint32), fakes])))
@@ -133,7 +127,9 @@ class Decoys(Protocol):
 
     def noise(self, question: Question) -> DecoyNoise:
         """Return how far a tally less its share of the decoys scatters."""
-        return DecoyNoise(len(answer_labels(question)), self.decoy_slots, self.decoy_rate)
+        return protocols.noise.DecoyNoise(
+            len(answer_labels(question)), self.decoy_slots, self.decoy_rate
+        )
 
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:
         """Return the tallies, and their law given how many decoys arrived with them.
@@ -144,22 +140,24 @@ class Decoys(Protocol):
         tallies = np.minimum(counts, most)
         # Every report has one answer, so the messages beyond their number are decoys.
         arrived = np.maximum(tallies.sum(axis=-1, keepdims=True) - reports, 0)
-        noise = SeenDecoys(len(answer_labels(question)), arrived)
+        noise = protocols.noise.SeenDecoys(len(answer_labels(question)), arrived)
         return Reading(tallies, noise, bool((counts > most).any()))
 
     def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:
         """Return the law of as many decoys as arrived."""
         arrived = max(0, int(np.sum(counts)) - reports)
-        return FlippedTogether(0.0, reports, len(answer_labels(question)), arrived)
+        return protocols.joint.FlippedTogether(0.0, reports, len(answer_labels(question)), arrived)
 
     def likelihood(self, question: Question, held: int, people: int) -> DecoyLikelihood:  # noqa: ARG002
         """Return what a tally tells of one more person who holds the value."""
-        return DecoyLikelihood(held)
+        return protocols.likelihoods.DecoyLikelihood(held)
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:  # noqa: ARG002
         """Return n + Bin(n·slots, rate)."""
         slots, rate = people * self.decoy_slots, float(self.decoy_rate)
-        return MessageNoise(people + slots * rate, slots * rate * (1 - rate), 1.0 / 3.0)
+        return protocols.noise.MessageNoise(
+            people + slots * rate, slots * rate * (1 - rate), 1.0 / 3.0
+        )
 
     def least_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
         """Return the answers and the least number of decoys that so many users send."""
@@ -176,7 +174,9 @@ class Decoys(Protocol):
         """Draw h + N, where N is the multinomial of Bin(n·slots, rate) uniform decoys."""
         values = len(answer_labels(question))
         chance = float(self.decoy_rate / values)
-        fakes = scatter_evenly(truth.people * self.decoy_slots, chance, runs, draws, places)
+        fakes = protocols.noise.scatter_evenly(
+            truth.people * self.decoy_slots, chance, runs, draws, places
+        )
         return truth.held(values)[places] + fakes
 
     @classmethod

@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.protocols.base import (
     GRAIN,
@@ -30,12 +30,13 @@ from chaffinch.protocols.base import (
     round_by_chance,
 )
 from chaffinch.protocols.flipped_records import flip_row
-from chaffinch.protocols.noise import Draws, Noise, Places, Truth, draw_thermometer, flip_counts
-from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
 from chaffinch.questions import Number, Question
 from chaffinch.sampling import Words, bernoulli
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 
 _RESOLUTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _FEWEST_STEPS = 8
@@ -147,7 +148,7 @@ class Encoded(Protocol):
         Whoever holds it sets all bits, so a total of r bits is one bit in r copies.
         """
         copies = self.resolution if self.together else 1
-        return Noise.flips(self.flip_probability, copies=copies)
+        return protocols.noise.Noise.flips(self.flip_probability, copies=copies)
 
     def standard_error(self, question: Question, reports: int) -> float:  # noqa: ARG002
         """Return the standard error of the sum in units of the range.
@@ -155,7 +156,10 @@ class Encoded(Protocol):
         A number also scatters by its rounding to bits: at most half a step per person.
         """
         bits = self.resolution
-        flips = float(Noise.flips(self.flip_probability).standard_error(reports * bits)) / bits
+        flips = (
+            float(protocols.noise.Noise.flips(self.flip_probability).standard_error(reports * bits))
+            / bits
+        )
         return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
 
     def influence(self, question: Question, slots: int) -> float:  # noqa: ARG002
@@ -166,7 +170,9 @@ class Encoded(Protocol):
     @property
     def thermometer(self) -> Thermometer:
         """Return the bits as steps, each with the noise of its flip."""
-        return Thermometer(self.resolution, self.together, Noise.flips(self.flip_probability))
+        return Thermometer(
+            self.resolution, self.together, protocols.noise.Noise.flips(self.flip_probability)
+        )
 
     def draw_tallies(
         self,
@@ -177,12 +183,12 @@ class Encoded(Protocol):
         places: Places,
     ) -> Counts:
         """Draw the rounding of every number, which gives the set bits per position; flip them."""
-        ones = draw_thermometer(self.resolution, truth, runs, draws)
+        ones = protocols.noise.draw_thermometer(self.resolution, truth, runs, draws)
         flip = float(self.flip_probability)
         if self.together:
             total = ones.sum(axis=1, keepdims=True)
-            return flip_counts(total, self.resolution * truth.people, flip, draws)
-        return flip_counts(ones[:, places], truth.people, flip, draws)
+            return protocols.noise.flip_counts(total, self.resolution * truth.people, flip, draws)
+        return protocols.noise.flip_counts(ones[:, places], truth.people, flip, draws)
 
     @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
@@ -199,7 +205,9 @@ class Encoded(Protocol):
         bits = _FEWEST_STEPS if steps else 1
 
         def make(setting: Setting, epsilon: float) -> Encoded:  # noqa: ARG001
-            return Encoded(flip_for_local(epsilon / bits), bits, together=not steps)
+            return Encoded(
+                protocols.tuning.flip_for_local(epsilon / bits), bits, together=not steps
+            )
 
         return Variant("local", make)
 
@@ -224,6 +232,8 @@ def _variant(resolution: int, *, together: bool) -> Variant:
     """Return a number in so many bits."""
 
     def make(setting: Setting, mu: float) -> Encoded:
-        return Encoded(flip_for_shift(mu, setting.crowd, resolution), resolution, together)
+        return Encoded(
+            protocols.tuning.flip_for_shift(mu, setting.crowd, resolution), resolution, together
+        )
 
     return Variant(_name(resolution, together=together), make)

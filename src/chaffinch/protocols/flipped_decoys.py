@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols
 from chaffinch.errors import checks
 from chaffinch.protocols.base import (
     MOST_SLOTS,
@@ -28,20 +28,14 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import flip_values, overflow, slots_for
-from chaffinch.protocols.joint import FlippedTogether
-from chaffinch.protocols.noise import (
-    Draws,
-    Noise,
-    Places,
-    Truth,
-    flip_counts,
-    scatter_evenly,
-)
-from chaffinch.protocols.tuning import flip_for_shift
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, permutation
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.joint import FlippedTogether
+    from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 
 _NAME = "flips with decoys"
 
@@ -130,7 +124,7 @@ class FlippedDecoys(Protocol):
 
     def noise(self, question: Question) -> Noise:
         """Return Bin(h, p) + Bin(n − h, q) + Bin(n·decoys, p/d + q·(1 − 1/d))."""
-        return Noise.flips_with_decoys(
+        return protocols.noise.Noise.flips_with_decoys(
             self.flip_probability,
             decoy_slots=self.decoys,
             rate=Fraction(1),
@@ -140,16 +134,18 @@ class FlippedDecoys(Protocol):
     def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:  # noqa: ARG002
         """Return the law of flipped bits of answers and decoys."""
         values, flip = len(answer_labels(question)), float(self.flip_probability)
-        return FlippedTogether(flip, reports, values, reports * self.decoys)
+        return protocols.joint.FlippedTogether(flip, reports, values, reports * self.decoys)
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
     ) -> Counts:
         """Draw the values of the decoys first; given them all bits are flipped independently."""
         values, fakes = len(answer_labels(question)), truth.people * self.decoys
-        drawn = scatter_evenly(fakes, 1.0 / values, runs, draws, places)
+        drawn = protocols.noise.scatter_evenly(fakes, 1.0 / values, runs, draws, places)
         held = truth.held(values)[places] + drawn
-        return flip_counts(held, truth.people + fakes, float(self.flip_probability), draws)
+        return protocols.noise.flip_counts(
+            held, truth.people + fakes, float(self.flip_probability), draws
+        )
 
     @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:  # noqa: ARG003
@@ -157,7 +153,7 @@ class FlippedDecoys(Protocol):
 
         def make(setting: Setting, mu: float) -> FlippedDecoys:
             # Decoys double the records among which a changed value moves two bits.
-            flip = flip_for_shift(mu, setting.crowd * 2, 2.0)
+            flip = protocols.tuning.flip_for_shift(mu, setting.crowd * 2, 2.0)
             return FlippedDecoys(flip, 1, slots_for(setting, flip, 2))
 
         return [Variant(_NAME, make)]

@@ -9,17 +9,17 @@ that were (ε, δ)-close stay (ε, δ + (1 + e^ε)·records·τ)-close. That is 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch import sampling
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.privacy.shortened_reports import cutting_cost
-from chaffinch.protocols.base import Coded, Setting, answer_labels, numerator
-from chaffinch.sampling import Words, flip_one_hot, flip_packed, histogram, positions
+from chaffinch.protocols.base import Coded, Setting, answer_labels, cut_chance, numerator
+from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes
 from chaffinch.wire.messages import Rows
 
@@ -32,7 +32,7 @@ _SAFE = 1e-9
 
 def flip_row(held: NDArray[np.bool_], chance: Fraction, words: Words, bits: int) -> Codes:
     """Flip records of ``bits`` bits that are there one by one; return the codes of set bits."""
-    held[positions(words, numerator(chance), len(held))] ^= True
+    held[sampling.positions(words, numerator(chance), len(held))] ^= True
     places = np.flatnonzero(held)
     return (places % bits).astype(np.uint32) if bits > 1 else np.zeros(len(places), np.uint32)
 
@@ -42,10 +42,10 @@ def flip_values(
 ) -> Coded:
     """Flip one-hot records of which only the place of the one is given."""
     if chance > PACKED_ABOVE and bits >= _LEAST_PACKED:
-        rows = flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
+        rows = sampling.flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
         return Coded(np.empty(0, np.uint32), Rows(0, bits, rows))
-    held = histogram(np.asarray(values, np.uint32), bits)
-    sent = flip_one_hot(words, numerator(chance), held, slots)
+    held = sampling.histogram(np.asarray(values, np.uint32), bits)
+    sent = sampling.flip_one_hot(words, numerator(chance), held, slots)
     # In the order of the codes, which says nothing about who sent them.
     return Coded(np.repeat(np.arange(bits, dtype=np.uint32), sent))
 
@@ -70,16 +70,6 @@ def overflow(positions: int, flip: Fraction, slots: int) -> float:
     if rest:
         exponent += rest * math.log(rest / (zeros * (1 - chance)))
     return min(math.exp(-exponent * (1 - _SAFE) + _SAFE), 1.0)
-
-
-def cut_chance(chance: float, records: int) -> Fraction:
-    """Return records·τ, rounded up to three digits: the chance that anything is cut at all."""
-    if chance == 0:
-        return Fraction(0)
-    text = Context(prec=3, rounding=ROUND_CEILING).create_decimal(
-        Decimal(chance) * Decimal(records)
-    )
-    return min(Fraction(text), Fraction(1))
 
 
 def fewest_slots(

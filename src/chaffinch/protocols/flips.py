@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.protocols.base import (
     MOST_SLOTS,
@@ -28,13 +28,14 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import flip_row, flip_values, overflow, slots_for
-from chaffinch.protocols.joint import FlippedTogether
-from chaffinch.protocols.noise import Draws, Noise, Places, Truth, flip_counts
-from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, bernoulli
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.joint import FlippedTogether
+    from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 
 _COPIES = (2, 4, 8, 16, 32)
 
@@ -144,11 +145,13 @@ class Flips(Protocol):
 
     def noise(self, question: Question) -> Noise:  # noqa: ARG002
         """Return Bin(k·h, p) + Bin(k·(n − h), q)."""
-        return Noise.flips(self.flip_probability, copies=self.copies)
+        return protocols.noise.Noise.flips(self.flip_probability, copies=self.copies)
 
     def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:  # noqa: ARG002
         """Return the law of independent bits."""
-        return FlippedTogether(float(self.flip_probability), reports, len(self.labels(question)))
+        return protocols.joint.FlippedTogether(
+            float(self.flip_probability), reports, len(self.labels(question))
+        )
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
@@ -156,7 +159,9 @@ class Flips(Protocol):
         """Draw the noise of every code, all independent."""
         held = np.broadcast_to(truth.held(len(self.labels(question)))[places], (runs, len(places)))
         records = self.copies * truth.people
-        return flip_counts(self.copies * held, records, float(self.flip_probability), draws)
+        return protocols.noise.flip_counts(
+            self.copies * held, records, float(self.flip_probability), draws
+        )
 
     @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
@@ -174,10 +179,10 @@ class Flips(Protocol):
             """Return flips that are epsilon private without any crowd."""
             question = setting.question
             if question.shape == "choice":
-                flip = flip_for_local(epsilon / 2)
+                flip = protocols.tuning.flip_for_local(epsilon / 2)
                 return Flips(flip, 1, slots_for(setting, flip, 1))
             bits = 1 if question.shape == "bit" else len(answer_labels(question))
-            return Flips(flip_for_local(epsilon / bits))
+            return Flips(protocols.tuning.flip_for_local(epsilon / bits))
 
         return Variant("local", make)
 
@@ -206,9 +211,9 @@ def _variant(copies: int) -> Variant:
         if question.shape != "choice":
             bits = 1 if question.shape == "bit" else len(answer_labels(question))
             # All bits may change at once.
-            return Flips(flip_for_shift(mu, setting.crowd, copies * bits), copies)
+            return Flips(protocols.tuning.flip_for_shift(mu, setting.crowd, copies * bits), copies)
         # Another value changes two bits: that of the old one and that of the new one.
-        flip = flip_for_shift(mu, setting.crowd, 2.0)
+        flip = protocols.tuning.flip_for_shift(mu, setting.crowd, 2.0)
         return Flips(flip, 1, slots_for(setting, flip, 1))
 
     return Variant(_name(copies), make)

@@ -20,16 +20,17 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols, sampling
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     GRAIN,
+    LEAST_SHARE,
     LITTLE_NOISE,
     Coded,
     EncodingSeconds,
@@ -43,21 +44,15 @@ from chaffinch.protocols.base import (
     check_chance,
     round_by_chance,
 )
-from chaffinch.protocols.joint import SignedTogether
-from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
-from chaffinch.protocols.noise import (
-    Draws,
-    MessageNoise,
-    Places,
-    SignedNoise,
-    Truth,
-    draw_thermometer,
-)
-from chaffinch.protocols.tuning import LEAST_SHARE, SignedGoal, tune_digits, tune_signed
 from chaffinch.questions import Question
-from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli, positions
+from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact, Strict, exact_text
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.joint import SignedTogether
+    from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
+    from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
 
 _NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
@@ -291,7 +286,7 @@ class Signed(Protocol):
         table = self._table(values)
         # Many at the cost of those who send; one device by one coin, whatever its result.
         senders = (
-            len(positions(words, table.any_burst, reports))
+            len(sampling.positions(words, table.any_burst, reports))
             if reports > 1
             else int(bernoulli(words, table.any_burst, 1)[0])
         )
@@ -356,7 +351,7 @@ class Signed(Protocol):
         ratios = [digit.ratio for digit in self.digits]
         parts = tuple(zip(self.weights, ratios, strict=True))
         # A number counts its steps as reports, so its noise is cut for as many times more of them.
-        return SignedNoise(parts, self.cut_for * self.resolution, gain)
+        return protocols.noise.SignedNoise(parts, self.cut_for * self.resolution, gain)
 
     def standard_error(self, question: Question, reports: int) -> float:
         """Return the standard error of a count, or of a sum in units of the range."""
@@ -375,7 +370,7 @@ class Signed(Protocol):
 
     def joint(self, question: Question, counts: Counts, reports: int) -> SignedTogether:  # noqa: ARG002
         """Return the law of plus minus minus of values, each with noise of its own."""
-        return SignedTogether(float(self.ratio), reports / self.cut_for)
+        return protocols.joint.SignedTogether(float(self.ratio), reports / self.cut_for)
 
     def likelihood(self, question: Question, held: int, people: int) -> DigitsLikelihood:
         """Return what pluses and minuses tell of one more person who holds the value."""
@@ -388,15 +383,17 @@ class Signed(Protocol):
                 (count * digit.steps, 0 if question.shape == "choice" else none * digit.steps)
                 for count, none in ((held, people - held), (held + 1, people - held - 1))
             )
-            return SignedLikelihood(digit.ratio, digit.flood, share, (without, with_one))
+            return protocols.likelihoods.SignedLikelihood(
+                digit.ratio, digit.flood, share, (without, with_one)
+            )
 
-        return DigitsLikelihood(tuple(tells(digit) for digit in self.digits))
+        return protocols.likelihoods.DigitsLikelihood(tuple(tells(digit) for digit in self.digits))
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:
         """Return the messages of the answers, and those of bursts of one sign and of pairs."""
         noise = self._bursts(question).times(people)
         answers = people * self.answer_messages(question)
-        return MessageNoise(answers + noise.mean, noise.variance, noise.grain)
+        return protocols.noise.MessageNoise(answers + noise.mean, noise.variance, noise.grain)
 
     def least_messages(self, question: Question, users: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
@@ -421,7 +418,9 @@ class Signed(Protocol):
         if question.shape == "number":
             # A digit moves with every step of the number: up by one, or back to 0.
             moves = np.diff(self._split(np.arange(self.resolution + 1)), axis=0)
-            ones = (draw_thermometer(self.resolution, truth, runs, draws) @ moves)[:, None]
+            ones = (protocols.noise.draw_thermometer(self.resolution, truth, runs, draws) @ moves)[
+                :, None
+            ]
         else:
             ones = truth.held(len(self.labels(question)))[places, None]
         counts[..., 0] += ones
@@ -508,10 +507,14 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
         """Return the protocol of about the shift mu, with room for nearly all its noise."""
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
-        goal = SignedGoal(split, mu, setting.delta, 2 if shape == "choice" else 1, least_share)
+        goal = protocols.tuning.SignedGoal(
+            split, mu, setting.delta, 2 if shape == "choice" else 1, least_share
+        )
         allowed = _dropped(setting)
         # Noise is shared out per value: a device has as many shares as there are values.
-        ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
+        ratio, flood = protocols.tuning.tune_signed(
+            goal, values / setting.crowd, _MOST_ROOM, allowed
+        )
         found = Signed(ratio, flood, setting.crowd, 0)
         room = _room(_messages(found, values), allowed)
         return replace(found, room=room)
@@ -542,10 +545,11 @@ def _number_variant(count: int, split: float, most_messages: int) -> Variant:
 
     def make(setting: Setting, mu: float) -> Signed:
         """Return the protocol of about the shift mu, with room for nearly all its noise."""
-        goal = SignedGoal(split, mu, setting.delta)
+        goal = protocols.tuning.SignedGoal(split, mu, setting.delta)
         steps = _steps_for(setting.crowd, goal.epsilon, count, most_messages)
         digits = [
-            Digit(*noise, most) for noise, most in zip(tune_digits(goal, steps), steps, strict=True)
+            Digit(*noise, most)
+            for noise, most in zip(protocols.tuning.tune_digits(goal, steps), steps, strict=True)
         ]
         first, finer = digits[0], tuple(digits[1:]) or None
         found = Signed(first.ratio, first.flood, setting.crowd, 0, first.steps, finer)

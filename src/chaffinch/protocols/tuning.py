@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.privacy.numerics.roots import bisect_real, find_largest
-from chaffinch.protocols.base import GRAIN
+from chaffinch.protocols.base import GRAIN, LEAST_SHARE
 
 
 def flip_for_shift(mu: float, crowd: int, moved: float) -> Fraction:
@@ -80,8 +80,6 @@ _BURSTS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_FLOOD = 500.0
 _LONGEST_COVER = 1 << 17
 """Where a flood has more pairs than this it is no candidate."""
-LEAST_SHARE = 0.5
-"""The smallest share of honest users with which a plan still promises something."""
 
 
 @dataclass(frozen=True, slots=True)

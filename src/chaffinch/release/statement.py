@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from chaffinch.charts.rounding import percent_text, promise_text
-from chaffinch.planning.explanation import odds, useless_promise
+from chaffinch.plans.meaning import odds, useless_promise
 from chaffinch.privacy import Guarantee
 
 Ends = tuple[float, float]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import chaffinch
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text, quantile_name
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.explanation import (
+from chaffinch.plans.plan import Plan
+from chaffinch.plans.protected_units import (
     ROWS_OF_GROUPS_ONLY,
     ROWS_ONLY,
     Unit,
     protected_answers,
     weakest_unit,
 )
-from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING

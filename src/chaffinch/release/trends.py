@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
-from chaffinch.planning.explanation import ROWS_ONLY, Unit
+from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document

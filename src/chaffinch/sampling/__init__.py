@@ -3,18 +3,23 @@
 Probabilities are whole numbers of 2⁻⁶⁴ and every draw is exact: integers only, no
 float between the random words and the result. The loops exist twice, in NumPy and in
 a small C extension; both read the same words in the same order and give the same result.
+Parts load when they are first used.
 """
 
 from __future__ import annotations
 
-from chaffinch.sampling.backends import backend
-from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation, shuffled
-from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
-from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
-from chaffinch.sampling.flips import flip, flip_mask
-from chaffinch.sampling.gaps import position_chunks, positions
-from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
-from chaffinch.sampling.words import KeyedWords, SecureWords, Words, secure_words
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaffinch.sampling.backends import backend
+    from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation, shuffled
+    from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
+    from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
+    from chaffinch.sampling.flips import flip, flip_mask
+    from chaffinch.sampling.gaps import position_chunks, positions
+    from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
+    from chaffinch.sampling.words import KeyedWords, SecureWords, Words, secure_words
 
 __all__ = [
     "SCALE",
@@ -42,3 +47,41 @@ __all__ = [
     "set_columns",
     "shuffled",
 ]
+
+_NAMES = {
+    "SCALE": "coins",
+    "ChanceTable": "coins",
+    "KeyedWords": "words",
+    "SecureWords": "words",
+    "Words": "words",
+    "backend": "backends",
+    "below": "coins",
+    "bernoulli": "coins",
+    "digest_again": "digests",
+    "digest_columns": "digests",
+    "digest_ids": "digests",
+    "flip": "flips",
+    "flip_mask": "flips",
+    "flip_one_hot": "one_hot",
+    "flip_packed": "one_hot",
+    "histogram": "counting",
+    "logo_counts": "counting",
+    "permutation": "coins",
+    "position_chunks": "gaps",
+    "positional_popcount": "counting",
+    "positions": "gaps",
+    "secure_words": "words",
+    "set_columns": "digests",
+    "shuffled": "coins",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a part of sampling on first use (PEP 562)."""
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"chaffinch.sampling.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'chaffinch.sampling' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.plans.plan import Part
+from chaffinch.plans.parts import Part
 from chaffinch.protocols.likelihoods import LONGEST, Likelihood
 from chaffinch.protocols.noise import Floats, Truth
 from chaffinch.questions import Cross, Flags, Number

@@ -19,8 +19,9 @@ import numpy as np
 from chaffinch.charts.rounding import promise_text
 from chaffinch.charts.text_tables import html_table
 from chaffinch.errors import GuaranteeNotProven, checks
-from chaffinch.plans.fewer_honest import smallest_epsilon
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.planning.fewer_honest import smallest_epsilon
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples

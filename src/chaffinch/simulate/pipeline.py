@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.plans.plan import MOST_QUESTIONS, Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import MOST_QUESTIONS, Plan
 from chaffinch.sampling import Words
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.attacks import Attack

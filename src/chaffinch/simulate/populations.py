@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.planning import expansion
-from chaffinch.planning.expansion import spread_answers
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans import expansion
+from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
 from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
 from chaffinch.simulate.seeded import generator

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.charts.text_tables import html_table
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.planning.expansion import counts_gaps
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.expansion import counts_gaps
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import miss_chance, two_sided
 from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant

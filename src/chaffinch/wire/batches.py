@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch import sampling
 from chaffinch.errors import InvalidFile, InvalidInput, checks
-from chaffinch.sampling import histogram
 
 _LARGEST_SPACE = 10_000_000
 """As many different messages as a plan may have; counts of all of them fit into memory."""
@@ -109,7 +109,7 @@ class CodeCounts:
             if self.total > self.space // 16 or len(self._few) > 1000:
                 self._spread()
             return
-        histogram(codes, self.space, out=self._dense)
+        sampling.histogram(codes, self.space, out=self._dense)
         self.total += len(codes)
 
     def add_counts(self, counts: Counts, first: int = 0) -> None:
@@ -145,7 +145,7 @@ class CodeCounts:
             held, self._few = self._few, None
             self._dense = np.zeros(self.space, np.int64)
             for codes in held:
-                histogram(codes, self.space, out=self._dense)
+                sampling.histogram(codes, self.space, out=self._dense)
 
 
 def digest_of(facts: BatchFacts, counts: CodeCounts) -> str:

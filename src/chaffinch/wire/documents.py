@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.disk.files import atomic, read_small
-from chaffinch.disk.protected import Kind, document_kind, refuse_all_but
+from chaffinch.disk.kinds import Kind, document_kind
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 
 _OTHER_FORMS = {
@@ -266,6 +266,9 @@ def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
             Path(path).name,
             hint="a plan is saved for programs; explain() says it in words",
         )
+    # Who only reads documents need not know what else may stand in the place of one.
+    from chaffinch.disk.protected import refuse_all_but
+
     refuse_all_but(Kind.PLAN, path)
     with atomic(path) as file:
         file.write(document_bytes(identified(form, body)))

@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath, atomic, read_small
-from chaffinch.disk.protected import Kind
+from chaffinch.disk.kinds import Kind
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
 from chaffinch.wire.documents import (

@@ -21,8 +21,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch import sampling
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, checks
-from chaffinch.sampling import positional_popcount
 from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, Counts, digest_of, new_name
 
 EMPTY = 0xFFFF_FFFF
@@ -178,7 +178,7 @@ class Reports:
         """Return how many of the packed rows have a one at each code."""
         counts = np.zeros(self.origin.codes, np.int64)
         for block in self.rows:
-            ones = positional_popcount(block.packed, block.bits)
+            ones = sampling.positional_popcount(block.packed, block.bits)
             counts[block.first : block.first + block.bits] += ones
         return counts
 

@@ -22,10 +22,11 @@ from chaffinch.cli.releasing import (
     write_release,
 )
 from chaffinch.disk.file_lists import is_pattern
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.paid_files import Bill
 from chaffinch.disk.places import is_address
-from chaffinch.disk.protected import Kind, refuse_all_but
+from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.disk.protected import Kind
+from chaffinch.disk.kinds import Kind
 from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput, InvalidTable, checks
-from chaffinch.planning.expansion import spread_answers
+from chaffinch.plans.expansion import spread_answers
 from chaffinch.plans.plan import Plan
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import Faults, all_faults

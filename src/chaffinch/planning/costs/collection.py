@@ -22,7 +22,8 @@ from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 
 if TYPE_CHECKING:
-    from chaffinch.plans.plan import Part, Plan
+    from chaffinch.plans.parts import Part
+    from chaffinch.plans.plan import Plan
 
 MOST_USERS = 10**12
 LARGEST_BATCH = 1_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from chaffinch import privacy
 from chaffinch.errors import checks
-from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
@@ -53,18 +53,18 @@ class EncodedNumbers(Mechanism):
         object.__setattr__(self, "slots", checks.choice("slots", slots, ("separate", "together")))
 
     @property
-    def inner(self) -> _Together | Composition | FlippedBits:
+    def inner(self) -> _Together | privacy.Composition | FlippedBits:
         """Return the mechanism that carries the proof."""
         if self.slots == "together":
             return _Together(self.users, self.resolution, self.flip_probability)
         bit = FlippedBits(users=self.users, flip_probability=self.flip_probability)
         # Every slot has its own crowd, so the slots compose; they are not one sum.
-        return bit if self.resolution == 1 else compose(bit, times=self.resolution)
+        return bit if self.resolution == 1 else privacy.compose(bit, times=self.resolution)
 
     @property
     def opened(self) -> Mechanism:
         """Return the single bits, where they are seen apart."""
-        return self.inner if isinstance(self.inner, Composition) else self
+        return self.inner if isinstance(self.inner, privacy.Composition) else self
 
     @property
     def method(self) -> Method:  # type: ignore[override]
@@ -88,6 +88,10 @@ class EncodedNumbers(Mechanism):
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta, quickly."""
         return self.inner.delta_bound(epsilon)
+
+    def delta_within(self, epsilon: float, most: float) -> float:
+        """Return an upper end of delta that is at most ``most``, if that is true and proven."""
+        return self.inner.delta_within(epsilon, most)
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""

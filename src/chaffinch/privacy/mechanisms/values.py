@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
-from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS, FlippedBits
-from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.value_crowds import ValueCrowds, clip_box
 from chaffinch.privacy.numerics import crowds
 from chaffinch.privacy.numerics.decoyed_sums import UniformDecoys
@@ -173,7 +172,7 @@ class FlippedValues(Mechanism):
         return records * float(self.flip_probability * (1 - self.flip_probability)) >= _WIDE
 
     @property
-    def _two_sums(self) -> Composition:
+    def _two_sums(self) -> privacy.Composition:
         """Return two rounds of one flipped bit: the same as these two sums, whatever the crowd.
 
         In the sum that the target leaves, exchange ones and zeros: both sums then show a 0
@@ -321,9 +320,9 @@ class FlippedValues(Mechanism):
         )
 
     @property
-    def _in_clear(self) -> DecoyedValues:
+    def _in_clear(self) -> privacy.DecoyedValues:
         """Return the same decoys among values in clear: flipping all of them hides no less."""
-        return DecoyedValues(decoys=self.decoys, values=self.values)
+        return privacy.DecoyedValues(decoys=self.decoys, values=self.values)
 
     def _decoyed_delta(self, epsilon: float) -> Bracket:
         lower, upper = self._decoyed_profile(np.array([epsilon]))
@@ -362,9 +361,9 @@ def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> fl
 
 
 @lru_cache(maxsize=64)
-def _two_rounds(users: int, flip: Fraction) -> Composition:
+def _two_rounds(users: int, flip: Fraction) -> privacy.Composition:
     """Return two rounds of one bit; kept, because its profile costs most."""
-    return compose(FlippedBits(users=users, flip_probability=flip), times=2)
+    return privacy.compose(FlippedBits(users=users, flip_probability=flip), times=2)
 
 
 @lru_cache(maxsize=512)

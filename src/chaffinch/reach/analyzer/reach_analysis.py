@@ -14,7 +14,8 @@ import chaffinch
 from chaffinch.analysis import adjust
 from chaffinch.disk.file_lists import files_of
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.protected import Kind, kind_of
+from chaffinch.disk.kinds import Kind
+from chaffinch.disk.protected import kind_of
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.reach.analyzer.group_intervals import by_delta_method, intervals

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import bytes_for_people, promise_text, rounded_up
-from chaffinch.planning.explanation import odds, promise_words, useless_promise
+from chaffinch.charts.text_tables import html_table
+from chaffinch.plans.meaning import odds, promise_words, useless_promise
 from chaffinch.privacy.guarantee import promised
 
 if TYPE_CHECKING:
@@ -166,4 +168,16 @@ def _error(plan: ReachPlan) -> str:
         f"error of about {plan.standard_error:,.0f} ({plan.standard_error / total:.2%}; if they do "
         "share ids the error is not larger, but the reach is smaller); "
         f"{plan.limit:,.0f} of it would be there without any flips, because ids share columns."
+    )
+
+
+def plan_html(plan: ReachPlan) -> str:
+    """Return a plan as notebooks show it."""
+    rows = [
+        [name, f"{size:,}"] for name, size in zip(plan.audience.publishers, plan.sizes, strict=True)
+    ]
+    return (
+        f"<p><strong>{html.escape(plan.title or 'reach plan')}</strong> ({plan.id[:16]})</p>"
+        f"<p>{html.escape(str(plan.guarantee))}</p>"
+        + html_table(["publisher", "expected ids"], rows)
     )

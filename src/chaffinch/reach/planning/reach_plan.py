@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from chaffinch.charts.text_tables import html_table
+from chaffinch import privacy
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.documents import GuaranteeModel, guarantee_document
@@ -20,14 +19,14 @@ from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import LARGEST_FILE, Plan
 from chaffinch.plans.plan import plan_from as survey_plan_from
 from chaffinch.plans.verification import require_reached, require_within
-from chaffinch.privacy import FlippedAudiences, Guarantee, Target
+from chaffinch.privacy.guarantee import Guarantee, Target
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
-from chaffinch.reach.planning import estimator
+
+# Only for methods that no party calls while a reach runs: its names load with the first of them.
+from chaffinch.reach import planning
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, IdsModel, ids_document
-from chaffinch.reach.planning.reach_cost import cost_of
-from chaffinch.reach.planning.reach_explanation import explain, reach_warnings
 from chaffinch.reach.planning.reach_parties import (
     MOST_DELTA,
     MOST_EPSILON,
@@ -142,23 +141,23 @@ class ReachPlan:
             )
 
     @cached_property
-    def mechanism(self) -> FlippedAudiences:
+    def mechanism(self) -> privacy.FlippedAudiences:
         """Return what the analyzer sees of one id: by the shuffler's flips, if there is one."""
         if self.shuffler is None:
             return self.own_mechanism
         return self._seen_with(self.shuffler.flip_probability)
 
     @cached_property
-    def own_mechanism(self) -> FlippedAudiences:
+    def own_mechanism(self) -> privacy.FlippedAudiences:
         """Return what is seen of one id in the filters as publishers hand them out."""
         return self._seen_with(self.flip_probability)
 
-    def _seen_with(self, flip: Fraction) -> FlippedAudiences:
-        return FlippedAudiences(
+    def _seen_with(self, flip: Fraction) -> privacy.FlippedAudiences:
+        return privacy.FlippedAudiences(
             filters=self.audience.rows, bits=self.bits, hashes=self.hashes, flip_probability=flip
         )
 
-    def round_mechanism(self) -> FlippedAudiences:
+    def round_mechanism(self) -> privacy.FlippedAudiences:
         """Return what one release exposes: its charge in a ledger."""
         return self.mechanism
 
@@ -232,7 +231,7 @@ class ReachPlan:
         )
 
     def _promised(
-        self, mechanism: FlippedAudiences, epsilon: float, delta: float, by: str
+        self, mechanism: privacy.FlippedAudiences, epsilon: float, delta: float, by: str
     ) -> Guarantee:
         return Guarantee(
             epsilon=epsilon,
@@ -251,7 +250,7 @@ class ReachPlan:
 
         ``plan`` refuses to make such a plan unless it is told to do it anyway.
         """
-        return reach_warnings(self.epsilon, self.delta)
+        return planning.reach_warnings(self.epsilon, self.delta)
 
     @cached_property
     def column_guarantee(self) -> Guarantee:
@@ -285,7 +284,7 @@ class ReachPlan:
             reached = _reached(mechanism, promise.epsilon)
             require_reached(reached, promise.epsilon, promise.delta)
 
-    def _promises(self) -> list[tuple[Guarantee, FlippedAudiences]]:
+    def _promises(self) -> list[tuple[Guarantee, privacy.FlippedAudiences]]:
         """Return all that is promised, each with what it follows from."""
         others = self.shuffler_guarantee
         more = [] if others is None else [(others, self.own_mechanism)]
@@ -296,14 +295,14 @@ class ReachPlan:
     @property
     def standard_error(self) -> float:
         """Return the foretold standard error of the reach of all, if no two share an id."""
-        return estimator.apart(
+        return planning.estimator.apart(
             self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.all_flips)
         )
 
     @property
     def limit(self) -> float:
         """Return the part of it that the hash makes, flips or not."""
-        return estimator.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
+        return planning.estimator.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
 
     @property
     def filter_bytes(self) -> int:
@@ -330,11 +329,11 @@ class ReachPlan:
         ``hops`` is 1 where filters travel sealed through the shuffler, 0 where people carry files;
         without it, as the plan says. ``prices`` are assumed unless they are given.
         """
-        return cost_of(self, users, hops, prices)
+        return planning.cost_of(self, users, hops, prices)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, against whom, and how exact it will be."""
-        return explain(self)
+        return planning.explain(self)
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
@@ -346,15 +345,7 @@ class ReachPlan:
         return f"<ReachPlan {self.title!r} {self.id[:16]} ({names}), {promise}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            [name, f"{size:,}"]
-            for name, size in zip(self.audience.publishers, self.sizes, strict=True)
-        ]
-        return (
-            f"<p><strong>{html.escape(self.title or 'reach plan')}</strong> ({self.id[:16]})</p>"
-            f"<p>{html.escape(str(self.guarantee))}</p>"
-            + html_table(["publisher", "expected ids"], rows)
-        )
+        return planning.plan_html(self)
 
     def __str__(self) -> str:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
@@ -380,7 +371,7 @@ def filter_bytes(audience: Audience, bits: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _reached(mechanism: FlippedAudiences, epsilon: float) -> float:
+def _reached(mechanism: privacy.FlippedAudiences, epsilon: float) -> float:
     return mechanism.delta_bound(epsilon)
 
 

@@ -29,7 +29,8 @@ from chaffinch.protocols.base import answer_labels
 from chaffinch.wire.documents import identified
 
 if TYPE_CHECKING:
-    from chaffinch.plans.plan import Part, Plan
+    from chaffinch.plans.parts import Part
+    from chaffinch.plans.plan import Plan
 
 _CERTIFICATE_FORMAT = "chaffinch/certificate@1"
 _ROOM = 1e-9

@@ -1,0 +1,94 @@
+"""The registry of protocols, and every way in which they can protect a question."""
+
+from __future__ import annotations
+
+import importlib
+
+from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
+from chaffinch.questions import Question
+
+PROTOCOLS: dict[str, str] = {
+    "flips": "chaffinch.protocols.flips.Flips",
+    "decoys": "chaffinch.protocols.decoys.Decoys",
+    "flipped-decoys": "chaffinch.protocols.flipped_decoys.FlippedDecoys",
+    "encoded": "chaffinch.protocols.encoded.Encoded",
+    "signed-decoys": "chaffinch.protocols.signed.Signed",
+}
+"""Each kind of protocol, as plan files call it, with its class by its whole name."""
+
+
+def protocol_named(kind: str) -> type[Protocol]:
+    """Return the protocol of a kind; load it on first use, and no other."""
+    module, _, name = PROTOCOLS[kind].rpartition(".")
+    found: type[Protocol] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def every_protocol() -> tuple[type[Protocol], ...]:
+    """Return all protocols, in the order of the table."""
+    return tuple(map(protocol_named, PROTOCOLS))
+
+
+def protocol_variants(
+    question: Question, most_messages: int, *, clear: bool = False, wished: bool = False
+) -> list[Variant]:
+    """Return every way to protect a question within a number of messages per report.
+
+    ``clear``: also those whose reports show the answer to who sees them alone; ``wished``: also
+    those that are taken only where somebody said that this does not matter.
+    """
+    return [
+        variant
+        for protocol in every_protocol()
+        if question.shape in protocol.shapes
+        and (clear or not protocol.clear)
+        and (wished or not protocol.only_by_wish(question))
+        for variant in protocol.variants(question, most_messages)
+    ]
+
+
+def named_variants(question: Question, most_messages: int, name: str) -> list[Variant]:
+    """Return the ways that somebody asks for: the one of this name, or those of this protocol.
+
+    "flips, 4 copies" is one way, "signed decoys" and "encoded" (what plan files call it) are all
+    of a protocol. Ways that take more messages count where no other has the name.
+    """
+    for most in (most_messages, MOST_SLOTS):
+        offered = [
+            (protocol.kind, variant)
+            for protocol in every_protocol()
+            if question.shape in protocol.shapes
+            for variant in protocol.variants(question, most)
+        ]
+        exact = [one for _, one in offered if name in {one.name, row_name(one.name)}]
+        found = exact or [
+            one for kind, one in offered if name in {kind, one.name.partition(",")[0]}
+        ]
+        if found:
+            return found
+    return []
+
+
+def variant_names(question: Question) -> list[str]:
+    """Return the names of all ways to protect a question, however many messages they take."""
+    every = protocol_variants(question, MOST_SLOTS, clear=True, wished=True)
+    return [variant.name for variant in every]
+
+
+def row_name(name: str) -> str:
+    """Return the name of a way, or of one for each question, as tables print it.
+
+    >>> row_name("number in 8 bits, total seen")
+    '8 bits, total'
+    """
+    return name.replace("number in ", "").replace(" seen", "")
+
+
+def local_variant(question: Question) -> Variant:
+    """Return plain randomized response, which trusts no shuffler: the baseline."""
+    offered = (
+        protocol.local_variant(question)
+        for protocol in every_protocol()
+        if question.shape in protocol.shapes
+    )
+    return next(variant for variant in offered if variant is not None)
