@@ -18,7 +18,7 @@ from benchmarks.harness import tell
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.planning.baselines import central_error
 from chaffinch.planning.candidates import Candidate, Task, for_local_target, for_target
-from chaffinch.planning.planner import MOST_MESSAGES
+from chaffinch.planning.wishes import MOST_MESSAGES
 from chaffinch.plans.expansion import Asked
 from chaffinch.privacy import published
 from chaffinch.protocols import Variant, protocol_variants

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from chaffinch.errors import checks
     from chaffinch.ledger import Ledger
     from chaffinch.planning.costs.cost import Cost, Prices
-    from chaffinch.planning.planner import Error, plan
+    from chaffinch.planning.planner import plan
+    from chaffinch.planning.wishes import Error
     from chaffinch.plans.plan import Plan, load_plan
     from chaffinch.privacy import Target
     from chaffinch.privacy.progress import show_progress
@@ -83,7 +84,7 @@ _NAMES = {
     "Client": "encoding.client",
     "Cost": "planning.costs.cost",
     "Cross": "questions",
-    "Error": "planning.planner",
+    "Error": "planning.wishes",
     "Flags": "questions",
     "Ledger": "ledger",
     "Number": "questions",

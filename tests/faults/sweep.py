@@ -35,6 +35,7 @@ from chaffinch.cli.reach import reach_demo
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge
 from chaffinch.planning import planner
+from chaffinch.planning.wishes import Wishes
 from chaffinch.reach.planning import reach_planner
 from tests.faults import steps
 from tests.faults.collector import arrived, collecting, forget_arrivals
@@ -314,7 +315,7 @@ def import_late(names: Sequence[str]) -> None:
 
 
 PURE = (
-    (planner._Wishes, "candidates"),  # noqa: SLF001 - which has the search behind it
+    (Wishes, "candidates"),
     (planner, "_epsilons_of_shares"),
     (reach_planner, "_calibrated"),
 )

@@ -14,7 +14,8 @@ import chaffinch as cf
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.candidates import Candidate, candidate, for_target
-from chaffinch.planning.planner import MOST_MESSAGES, _epsilons_of_shares, _task
+from chaffinch.planning.planner import _epsilons_of_shares
+from chaffinch.planning.wishes import MOST_MESSAGES, _task
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Signed

@@ -9,7 +9,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import NoPlanFound, UselessPlan
-from chaffinch.planning.planner import default_delta
+from chaffinch.planning.wishes import default_delta
 from tests.tiers import nightly
 
 KINDS: dict[str, cf.Question | cf.Survey] = {

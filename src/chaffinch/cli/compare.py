@@ -357,7 +357,7 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
 def _signed_part(question: Question, users: int, target: Any) -> Part | None:
     """Return signed decoys for a question, where they keep the promise."""
     from chaffinch.planning.candidates import Task, for_target, most_exact
-    from chaffinch.planning.planner import MOST_MESSAGES
+    from chaffinch.planning.wishes import MOST_MESSAGES
     from chaffinch.plans.expansion import expanded
 
     asked = expanded([("answer", question)])

@@ -195,8 +195,8 @@ def _show_example(output: Output, *, parties: bool) -> None:
 
 def _single(asked: _Asked) -> SurveyFile:
     """Return the survey of one question that was given by options."""
-    from chaffinch.planning.planner import default_delta
     from chaffinch.planning.survey_file import SurveyFile, share_of
+    from chaffinch.planning.wishes import default_delta
 
     if asked.users is None:
         raise InvalidInput("number of users", "given", Unquoted("none"), hint="add --users")

@@ -34,7 +34,7 @@ from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_s
 from chaffinch.questions import Question
 
 if TYPE_CHECKING:
-    from chaffinch.planning.planner import Error
+    from chaffinch.planning.wishes import Error
 
 _SHARE_FOR_CUTTING = Fraction(1, 100)
 """How much of delta may go to cutting: enough for a few spare slots, too little to matter."""

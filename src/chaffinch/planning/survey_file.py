@@ -17,7 +17,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.planning.planner import MOST_MESSAGES, Error, charged_delta, default_delta, plan
+from chaffinch.planning.planner import plan
+from chaffinch.planning.wishes import MOST_MESSAGES, Error, charged_delta, default_delta
 from chaffinch.plans.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.plan import Plan

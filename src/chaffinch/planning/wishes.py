@@ -1,0 +1,330 @@
+"""What a plan is asked for, and what can be made of these wishes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chaffinch.errors import InvalidInput, checks
+from chaffinch.planning.candidates import (
+    Candidate,
+    Task,
+    choose_variants,
+    for_error,
+    for_local_target,
+    for_target,
+    tuned_parts,
+)
+from chaffinch.planning.choosing import (
+    LOCAL,
+    one_of,
+)
+from chaffinch.planning.levels import count_error, with_levels
+from chaffinch.planning.margins import largest_margin
+from chaffinch.plans.expansion import Asked, expanded
+from chaffinch.plans.honest_share import honest_share, needed_reports
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import require_missing_rule
+from chaffinch.privacy import Target
+from chaffinch.privacy.guarantee import MOST_RECORDS
+from chaffinch.privacy.numerics import special
+from chaffinch.protocols import Variant, named_variants, variant_names
+from chaffinch.protocols.intervals import miss_chance
+from chaffinch.protocols.tuning import gaussian_mu
+from chaffinch.questions import QUESTIONS, Question, Survey
+
+MOST_MESSAGES = 64
+"""By default a report has at most so many sealed messages: what a small device does in a blink."""
+_LARGEST_DELTA = 0.01
+"""A larger delta would let one answer in a hundred stand open; it is mostly a swapped epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The error to stay within: a share of the crowd (of the range, for numbers).
+
+    ``Error(0.005, confidence=0.95)``: the 95 % interval that a release prints for a count is half
+    a percent of the crowd to each side, or less; that of a mean, half a percent of the range. With
+    ``together`` it is the interval that holds for all values of a question at once. What follows
+    from the cells of crossed questions (margins, shares and means of groups) is not meant, nor are
+    quantiles, sums, and shares of those who answered.
+    """
+
+    share: float
+    confidence: float = 0.95
+    together: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", checks.real("error", self.share, least=1e-12, most=1.0))
+        confidence = checks.real("confidence", self.confidence, least=0.5, most=1 - 1e-12)
+        object.__setattr__(self, "confidence", confidence)
+        if not isinstance(self.together, bool):
+            raise InvalidInput("together", "True or False", self.together)
+
+    def standard_error(self, reports: int) -> float:
+        """Return the standard error, in people, that this would allow if noise were normal."""
+        return self.share * reports / float(special.ndtri(0.5 + self.confidence / 2))
+
+    def margin(self, parts: Sequence[Part], reports: int) -> float:
+        """Return how wide, to each side, the intervals of a release of such a plan are at most."""
+        alpha = miss_chance(self.confidence)
+        return largest_margin(parts, reports, alpha, together=self.together)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """All that a plan is asked for, so that the same can be asked again with one wish changed."""
+
+    question: Question | Survey
+    users: int
+    target: Target | None
+    error: Error | None
+    delta: float | None
+    rounds: int
+    contributions: int
+    max_messages: int
+    honest: float
+    local_epsilon: float | None
+    influence: float | None
+    protocol: str | Mapping[str, str] | None
+
+    def task(self) -> Task:
+        """Return what is to be planned, with every wish checked."""
+        asked = _task(
+            self.question,
+            self.users,
+            self.rounds,
+            self.max_messages,
+            self.honest,
+            self.contributions,
+            charged_delta(self.users, self.target, self.delta),
+        )
+        local, influence = self.local_epsilon, self.influence
+        task = replace(
+            asked,
+            local_epsilon=None if local is None else _wish("local epsilon", local),
+            influence=(
+                _default_influence(asked) if influence is None else _wish("influence", influence)
+            ),
+            protocols=_protocols(asked.questions, self.protocol),
+        )
+        if (self.target is None) == (self.error is None):
+            raise InvalidInput("target", "given, or an error, but not both", self.target)
+        if self.target is None:
+            if self.protocol == LOCAL:
+                raise InvalidInput("protocol", "one with a crowd, as an error is given", LOCAL)
+            return with_levels(task, _error(self.error).standard_error(task.reports))
+        if _target(self.target).epsilon == 0:
+            raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
+        checks.real("delta of the target", self.target.delta, least=1e-300, most=_LARGEST_DELTA)
+        return with_levels(task, count_error(task, self.promise(self.target)))
+
+    def candidates(self, task: Task, tell: Callable[[str], None]) -> list[Candidate]:
+        """Return every candidate that was asked for, the local one with a target."""
+        found = [] if self.protocol == LOCAL else [*self.in_crowd(task, tell)]
+        if self.target is not None and (self.protocol is None or self.protocol == LOCAL):
+            tell(LOCAL)
+            found.append(for_local_target(self.promise(self.target), task))
+        return found
+
+    def in_crowd(
+        self, task: Task, tell: Callable[[str], None], *, likely: bool = False
+    ) -> Iterator[Candidate]:
+        """Return the candidates that count on a crowd one by one, or only the likely ones."""
+        if self.target is not None:
+            return _meeting_target(task, self.promise(self.target), tell, likely=likely)
+        delta = default_delta(task.users) if self.delta is None else checks.delta(self.delta)
+        return _meeting_error(task, _error(self.error), delta, tell)
+
+    @staticmethod
+    def promise(target: Target) -> tuple[float, float]:
+        """Return epsilon and delta."""
+        return target.epsilon, target.delta
+
+
+def _protocols(
+    questions: Sequence[Asked], protocol: str | Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return by the name of a question the protocol that was asked for; refuse unknown names.
+
+    One name is for all questions, or, as a table tells a row of a survey, one after the other.
+    Whether somebody answered is asked in its own way where that name is not one of a bit's.
+    """
+    if protocol is None or protocol == LOCAL:
+        return {}
+    names = [one.name for one in questions]
+    wanted: dict[str, Any]
+    if isinstance(protocol, Mapping):
+        wanted = dict(protocol)
+    else:
+        row = str(protocol).split("; ")
+        each = row if len(row) == len(names) else [protocol] * len(names)
+        wanted = dict(zip(names, each, strict=True))
+    for name in wanted:
+        if name not in names:
+            raise InvalidInput("question with a protocol", one_of(names), name)
+    for one in questions:
+        if one.name not in wanted or _is_named(one.question, wanted[one.name]):
+            continue
+        if one.answers_to is not None and not isinstance(protocol, Mapping):
+            del wanted[one.name]
+            continue
+        known = variant_names(one.question)
+        if len(questions) == 1:
+            raise InvalidInput("protocol", one_of([*known, LOCAL]), wanted[one.name])
+        raise InvalidInput(f"protocol of {one.name!r}", one_of(known), wanted[one.name])
+    return wanted
+
+
+def _is_named(question: Question, protocol: object) -> bool:
+    return isinstance(protocol, str) and bool(named_variants(question, 1, protocol))
+
+
+def _default_influence(task: Task) -> float:
+    """Return the most that one report may move a count where nobody said: half of the crowd.
+
+    Protocols of very few people move it by a few more whatever they do.
+    """
+    return max(task.reports / 2, 10.0)
+
+
+def default_delta(users: int) -> float:
+    """Return min(1e-8, 1/(100·users)): the delta that is promised unless another is asked for."""
+    users = checks.people("number of users", users)
+    return min(1e-8, 1.0 / (100 * users))
+
+
+def charged_delta(users: int, target: Target | None, delta: float | None) -> float:
+    """Return the delta of which a part may go to batches with too few honest people."""
+    if isinstance(target, Target):
+        return target.delta
+    return default_delta(users) if delta is None else checks.delta(delta)
+
+
+def _task(  # noqa: PLR0917 - what is asked for, one by one
+    question: Question | Survey,
+    users: int,
+    rounds: int,
+    max_messages: int,
+    honest: float,
+    contributions: int,
+    delta: float | None = None,
+) -> Task:
+    """Return what is to be planned, with every wish checked."""
+    if isinstance(question, Survey):
+        questions = expanded(question.planned.items())
+    elif isinstance(question, QUESTIONS):
+        questions = expanded([("answer", question)])
+    else:
+        raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
+    crowd = checks.people("number of users", users)
+    share = honest_share(honest)
+    each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
+    require_missing_rule({one.name: one.question for one in questions}, each)
+    times = checks.whole("number of rounds", rounds, least=1, most=10**6)
+    charged = charged_delta(crowd, None, delta)
+    reports = needed_reports(crowd, share, contributions=each, rounds=times, delta=charged)
+    return Task(
+        questions=questions,
+        users=crowd,
+        reports=checks.whole("number of reports", reports, least=1),
+        rounds=times,
+        honest=share,
+        max_messages=checks.whole("number of messages", max_messages, least=1, most=10**6),
+        contributions=each,
+    )
+
+
+def _meeting_target(
+    task: Task, promise: tuple[float, float], tell: Callable[[str], None], *, likely: bool = False
+) -> Iterator[Candidate]:
+    """Return every candidate that keeps the promise, or those that likely have few messages."""
+
+    def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
+        if likely and not fits(chosen, promise, task):
+            return None
+        return for_target(name, chosen, promise, task)
+
+    return _weigh(task, promise, calibrate, tell)
+
+
+def fits(chosen: Sequence[Variant], promise: tuple[float, float], task: Task) -> bool:
+    """Return whether variants have few enough messages at the Gaussian guess."""
+    mu = gaussian_mu(*promise) / task.growth
+    try:
+        parts = tuned_parts(chosen, mu, promise, task.users, task)
+    except InvalidInput:
+        return False
+    return sum(part.sealed_messages for part in parts) <= task.max_messages
+
+
+def _meeting_error(
+    task: Task, error: Error, delta: float, tell: Callable[[str], None]
+) -> Iterator[Candidate]:
+    """Return every candidate with so small an error."""
+
+    def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
+        return for_error(name, chosen, error, delta, task)
+
+    return _weigh(task, (1.0, delta), calibrate, tell)
+
+
+def _weigh(
+    task: Task,
+    promise: tuple[float, float],
+    calibrate: Callable[[str, Sequence[Variant]], Candidate | None],
+    tell: Callable[[str], None],
+) -> Iterator[Candidate]:
+    """Yield all candidates of one question; of a survey up to the first that meets all wishes."""
+    for name, chosen in choices(task, promise):
+        tell(name)
+        try:
+            one = calibrate(name, chosen)
+        except InvalidInput:
+            # Parameters beyond what its protocol can have: no candidate.
+            continue
+        if one is not None:
+            yield one
+            if len(task.questions) > 1 and not one.ruled_out:
+                return
+
+
+def choices(task: Task, promise: tuple[float, float]) -> Iterator[tuple[str, list[Variant]]]:
+    """Yield what is calibrated: every variant of one question, one for each of a survey.
+
+    Where signed decoys were chosen for a survey and do not fit after all, one without is sought.
+    """
+    if len(task.questions) == 1:
+        for one in task.variants(task.questions[0], task.max_messages):
+            yield one.name, [one]
+        return
+    before = ""
+    for clear in (True, False):
+        chosen = choose_variants(task, promise, clear=clear)
+        name = "; ".join(variant.name for variant in chosen)
+        if chosen and name != before:
+            yield name, chosen
+        before = name
+
+
+def _target(target: object) -> Target:
+    if not isinstance(target, Target):
+        raise InvalidInput("target", "a Target(epsilon, delta)", target)
+    return target
+
+
+def _error(error: object) -> Error:
+    if not isinstance(error, Error):
+        raise InvalidInput("error", "an Error(share, confidence)", error)
+    return error
+
+
+def _wish(parameter: str, value: object) -> float:
+    if value == math.inf:
+        return math.inf
+    try:
+        return checks.real(parameter, value, least=1e-9)
+    except InvalidInput:
+        raise InvalidInput(parameter, "a number above 0, or math.inf", value) from None
