@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chaffinch import sampling
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath, atomic, make_folder, read_small, state_folder
 from chaffinch.disk.kinds import Kind
@@ -25,7 +26,7 @@ from chaffinch.disk.leftovers import alone_in
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
-from chaffinch.sampling import Words, flip, logo_counts, secure_words
+from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.parallel import Progress
 from chaffinch.wire.documents import Hex64, Strict, one_line, read_document
 from chaffinch.wire.filter_files import ColumnsBody, Filter, ShuffledColumns, load_filter
@@ -73,8 +74,8 @@ def shuffle_with(
         # Copies, as flips are made in place: the filters are their publishers', and signed by them.
         part = [row[place].copy() for row in rows]
         for row in part:
-            flip(words, row, between.numerator, bits)
-        logo_counts(part, bits, counts)
+            sampling.flip(words, row, between.numerator, bits)
+        sampling.logo_counts(part, bits, counts)
         if progress is not None:
             progress(start + bits, plan.bits)
     counts.flags.writeable = False
