@@ -31,6 +31,8 @@ ALLOWED = {
     "chaffinch.release.publication": ("chaffinch.release.page",),
     # A survey is encoded, shuffled and counted without the other product and its twenty modules.
     "chaffinch.engines.local": ("chaffinch.reach.", "chaffinch.wire.filter_files"),
+    # Devices read documents and write none: they need not know what else may not be overwritten.
+    "chaffinch.wire.documents": ("chaffinch.disk.protected",),
     # Somebody may stop a command while it is still being loaded.
     "chaffinch.cli": ("chaffinch.cli.app", "chaffinch.cli.exits"),
 }
