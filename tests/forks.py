@@ -67,6 +67,8 @@ _MODULES = (
     "chaffinch.cli.status",
     "chaffinch.engines.local",
     "chaffinch.release.page",
+    "chaffinch.runs.pipeline",
+    "chaffinch.runs.run_table",
     "chaffinch.services.analyzer_process",
     "chaffinch.services.hop",
     "chaffinch.services.server",

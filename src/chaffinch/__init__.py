@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from chaffinch.reach.planning.audience import Audience
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
+    from chaffinch.runs.run_table import run
+    from chaffinch.runs.survey_draft import draft_survey
+    from chaffinch.runs.table_check import check
     from chaffinch.shuffling.in_memory import shuffle
     from chaffinch.simulate.randomizers import audit
 
@@ -54,7 +57,9 @@ __all__ = [
     "analyze",
     "audit",
     "charts",
+    "check",
     "checks",
+    "draft_survey",
     "encode",
     "encode_many",
     "errors",
@@ -63,6 +68,7 @@ __all__ = [
     "plan",
     "privacy",
     "reach",
+    "run",
     "show_progress",
     "shuffle",
     "simulate",
@@ -95,11 +101,14 @@ _NAMES = {
     "Target": "privacy",
     "analyze": "analysis.analyze",
     "audit": "simulate.randomizers",
+    "check": "runs.table_check",
+    "draft_survey": "runs.survey_draft",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
     "load_plan": "plans.plan",
     "load_release": "release.documents",
     "plan": "planning.planner",
+    "run": "runs.run_table",
     "show_progress": "privacy.progress",
     "shuffle": "shuffling.in_memory",
     "trend": "analysis.trend",

@@ -23,6 +23,7 @@ from chaffinch.disk.staged import StagedFiles
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.runs import RunRelease, Runs
+from chaffinch.runs import pipeline
 from tests.cli.conftest import USERS, Done
 from tests.tiers import nightly
 
@@ -169,7 +170,7 @@ def test_releases_that_protect_nobody_together_are_refused_before_they_are_made(
     words = ("run", folder / "weak.plan.json", "--data", folder / "people.csv", "-o")
     assert cli(*words, folder / "one").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr("chaffinch.cli.run.tally_table", lambda *_, **__: pytest.fail("encoded"))
+        patch.setattr(pipeline, "tally_table", lambda *_, **__: pytest.fail("encoded"))
         done = cli(*words, folder / "two", "--again")
     assert (done.code, done.out) == (4, "")
     assert re.search(r"1 release so far, and with this one a promise of \([5-8]", done.err)

@@ -20,7 +20,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import chaffinch as cf
-from chaffinch.cli.again import RepeatCheck
 from chaffinch.errors import DataRepeated, InvalidInput
 from chaffinch.ledger import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
@@ -30,6 +29,8 @@ from chaffinch.plans.protected_units import Unit
 from chaffinch.privacy import FlippedBits, compose
 from chaffinch.protocols.flips import Flips
 from chaffinch.questions import PublicGroup
+from chaffinch.runs.known_data import KnownData, SourceState
+from chaffinch.runs.repeats import RepeatRules
 from tests.oracles import exact
 from tests.oracles.exact import Pair
 from tests.release.survey_releases import release
@@ -132,15 +133,14 @@ def take(
 ) -> tuple[float, float] | None:
     """Make a release, and return what it states: an epsilon and a delta; None if it is refused."""
     names = tuple(runs.name_of("file", one.encode()) for one in files)
-    data = RepeatCheck(runs, names, Path("nowhere"), again=again, anyway=True, paid=False)
+    data = KnownData(runs, None, SourceState("", ""), names, {})
     plan = run.of_group
     try:
-        before = data.check(plan, run.round, run.unit)
+        permit = RepeatRules(again=again, anyway=True).permit(data, plan, run.round, run.unit, None)
     except (DataRepeated, InvalidInput):
         return None
-    made = replace(release(), guarantee=plan.guarantee, unit=run.unit)
-    told = data.say_together(made, plan, run.round, before)
-    runs.add(replace(run.exposed, subject=f"{place:064x}"), names, before)
+    told = permit.say_together(replace(release(), guarantee=plan.guarantee, unit=run.unit))
+    runs.add(replace(run.exposed, subject=f"{place:064x}"), names, permit.before)
     stated = told.guarantee if told.together is None else told.together.guarantee
     return stated.epsilon, stated.delta
 

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from chaffinch import Ledger, Target, load_plan, load_release, reach
-from chaffinch.cli import run
 from chaffinch.cli.exits import REFUSED
 from chaffinch.disk import files, paid_files
 from chaffinch.disk.faults import storage_fault
@@ -26,6 +25,7 @@ from chaffinch.disk.staged import StagedFiles
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
 from chaffinch.ledger.runs import Runs
+from chaffinch.runs import pipeline
 from tests.faults.calls import Done, call
 from tests.faults.verbs import USERS, VERBS, prepare, releases_in
 from tests.tiers import nightly
@@ -324,7 +324,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_paid_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, and_back: bool
 ) -> None:
     words, table = VERBS["run, paid"].line(folder), folder / "people.csv"
-    real = run.tally_table
+    real = pipeline.tally_table
 
     def swapped(*given: Any, **more: Any) -> Any:
         table.rename(folder / "aside.csv")
@@ -335,7 +335,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_paid_for(
             if and_back:
                 (folder / "aside.csv").replace(table)
 
-    monkeypatch.setattr(run, "tally_table", swapped)
+    monkeypatch.setattr(pipeline, "tally_table", swapped)
     done = call(words)
     assert (done.code, "changed meanwhile" in done.err) == (2, True), done.err
     assert (waiting(folder), charges(folder)) == ([], 0)
@@ -418,13 +418,13 @@ def test_a_release_is_finished_when_no_run_is_at_work(
 ) -> None:
     """The run has yet to pay: whoever finished something in its folder now would be replaced."""
     words = VERBS["run, paid"].line(folder)
-    real, others = run.tally_table, list[Done]()
+    real, others = pipeline.tally_table, list[Done]()
 
     def tally(*given: Any, **more: Any) -> Any:
         others.append(call([*words, "--finish"]))
         return real(*given, **more)
 
-    monkeypatch.setattr(run, "tally_table", tally)
+    monkeypatch.setattr(pipeline, "tally_table", tally)
     assert call(words).code == 0
     ((code, said),) = [(one.code, one.err) for one in others]
     assert (code, "Got one in use" in said) == (5, True), said

@@ -19,7 +19,6 @@ import pytest
 
 import chaffinch as cf
 from chaffinch import privacy
-from chaffinch.cli.collection import _answers
 from chaffinch.errors import BatchTooSmall, GuaranteeNotProven, InvalidFile, InvalidInput
 from chaffinch.ledger.charge import Charge, charge_from
 from chaffinch.planning.survey_file import survey_from
@@ -28,6 +27,7 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
+from chaffinch.runs.asked import _answers
 from chaffinch.wire.documents import identified
 
 NINE_TENTHS = HonestShare(Fraction(9, 10))

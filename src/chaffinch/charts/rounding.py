@@ -149,3 +149,12 @@ def _rounded_text(value: float, places: int, rounding: str) -> str:
 
 def _short_decimal(value: float, digits: int, rounding: str) -> Decimal:
     return Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    >>> count_of(1, "report"), count_of(2000, "report")
+    ('1 report', '2,000 reports')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)

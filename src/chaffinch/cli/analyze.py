@@ -10,16 +10,11 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
-from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import (
-    ReleaseOptions,
-    finish_release,
-    refuse_to_replace,
-    release_files,
-    write_release,
-)
+from chaffinch.cli.output import Output, spoken_command
+from chaffinch.cli.release_options import ReleaseOptions, release_files, write_release
 from chaffinch.disk.files import is_special
 from chaffinch.errors import InvalidInput, Unquoted
+from chaffinch.runs.payment import finish_release, refuse_to_replace
 
 
 def analyze(
@@ -50,7 +45,7 @@ def analyze(
     made = wanted.prepare()
     if made.account is not None:
         _refuse_to_lose(messages or ["-"], targets)
-    finished = finish_release(targets, made.payer, output, inputs=inputs)
+    finished = finish_release(targets, made.payer, output.say, inputs=inputs)
     if finished:
         output.say(
             "finished an earlier command that was stopped after it had paid: its release is in its "
@@ -62,7 +57,7 @@ def analyze(
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)
-    bill = made.bill(tally, found)
+    bill = made.bill(tally, found, command=spoken_command())
     write_release(release, targets, made.account, bill, inputs=inputs, output=output)
 
 

@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
     from chaffinch.simulate.audits import Audit

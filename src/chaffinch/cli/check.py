@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chaffinch.cli.collection import TableOptions, open_collection
-from chaffinch.cli.output import Output, count_of
+from chaffinch.charts.rounding import count_of
+from chaffinch.cli.output import Output
+from chaffinch.cli.table_options import TableOptions, open_collection
 
 if TYPE_CHECKING:
-    from chaffinch.tables.checking import AnswerColumns
-    from chaffinch.tables.substitutions import Substitutions
+    from chaffinch.runs.table_check import TableCheck
 
 _HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
 """What the counts of cells that count as something else are called."""
@@ -38,77 +37,38 @@ def check(
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     """
-    from chaffinch.tables.substitutions import Substitutions
+    from chaffinch.runs.table_check import check_table
 
     asked = open_collection(survey, None, output)
-    named = asked.columns(where)
-    whose = asked.whose(where)
-    table = asked.resolve_formats(where.open(data, output, asked.table), named, output)
-    substitutions = Substitutions()
-    rows = asked.check(table, named, whose, output, substitutions).rows or 0
-    places = dict(zip(asked.questions, asked.answer_columns(table, named), strict=True))
-    for words in substitutions.warnings:
-        output.say(words)
+    found = check_table(asked, where.input(data, asked), output)
     if output.json:
-        output.document(
-            {
-                "rows": rows,
-                "protected": whose.unit,
-                "rows_needed": asked.reports,
-                "notes": list(table.notes),
-                "questions": [_facts(name, place, substitutions) for name, place in places.items()],
-            }
-        )
+        output.document(found.document())
         return
-    _show_questions(places, substitutions, output)
+    _show_questions(found, output)
     output.words("")
-    counted = count_of(rows, "row" if whose.person is None else "report")
-    output.words(f"{counted}, {asked.reports:,} needed; {_verdict(substitutions)}")
-    if whose.unit == "row":
-        output.words(f"Note: {whose.hint(table, asked.group)}.")
+    counted = count_of(found.rows, "report" if found.of_people else "row")
+    output.words(f"{counted}, {found.rows_needed:,} needed; {_verdict(found)}")
+    if found.advice:
+        output.words(f"Note: {found.advice}.")
 
 
-def _facts(name: str, place: AnswerColumns, substitutions: Substitutions) -> dict[str, Any]:
-    """Return what is known of a question, with counts where something is to be told."""
-    found: dict[str, Any] = {
-        "question": name,
-        "kind": place.question.kind,
-        "columns": _column_names(place),
-    }
-    counts = [
-        {"column": column, "cells": counted.cells, **counted.nonzero}
-        for column, counted in substitutions.of(name).items()
-    ]
-    return {**found, "counted": counts} if counts else found
-
-
-def _column_names(place: AnswerColumns) -> list[str]:
-    """Return what columns are called; the name of one that nobody asked for may be a cell."""
-    return list(place.columns) if len(place.columns) > 1 else [place.shown]
-
-
-def _show_questions(
-    places: Mapping[str, AnswerColumns], substitutions: Substitutions, output: Output
-) -> None:
+def _show_questions(found: TableCheck, output: Output) -> None:
     """Print where each question is answered, and how many of its cells are no plain answers."""
-    counts = {
-        name: [counted.nonzero for counted in substitutions.of(name).values()] for name in places
-    }
     told = {
         how: words
         for how, words in _HEADS.items()
-        if any(how in one for all_of in counts.values() for one in all_of)
+        if any(how in one for asked in found.questions for one in asked.counted.values())
     }
     rows = []
-    for name, place in places.items():
-        sums = [sum(one.get(how, 0) for one in counts[name]) for how in told]
+    for asked in found.questions:
+        sums = [sum(one.get(how, 0) for one in asked.counted.values()) for how in told]
         shown = [f"{number:,}" if number else "" for number in sums]
-        rows.append([name, place.question.kind, ", ".join(_column_names(place)), *shown])
+        rows.append([asked.name, asked.kind, ", ".join(asked.columns), *shown])
     output.table(["question", "kind", "column", *told.values()], rows, texts=3)
 
 
-def _verdict(substitutions: Substitutions) -> str:
-    if not substitutions.words:
+def _verdict(found: TableCheck) -> str:
+    if found.answers_plainly:
         return "every cell answers its question."
     return (
         "every cell answers its question, or counts as the survey says; how many do stands above. "

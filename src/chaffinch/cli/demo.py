@@ -11,9 +11,9 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.run import RELEASES
 from chaffinch.disk.leftovers import remove_folder
 from chaffinch.errors import ChaffinchError
+from chaffinch.runs.results import RELEASES
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan

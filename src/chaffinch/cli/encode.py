@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
+from chaffinch.cli.table_options import TableOptions
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
+    from chaffinch.runs.answer_table import TableInput
+    from chaffinch.runs.asked import PlannedCollection
     from chaffinch.tables.pieces import TableFiles
     from chaffinch.tables.read import Table
     from chaffinch.tables.substitutions import Substitutions
@@ -54,26 +55,29 @@ def encode(
         Which round this is, for a plan of several.
     """
     target = work.message_target(out, as_json=output.json, inputs=[plan, data])
-    asked = planned_collection(paths.open_plan(plan, output))
-    named = asked.columns(where)
+    from chaffinch.runs.asked import planned_collection
     from chaffinch.tables.pieces import names_files
     from chaffinch.tables.substitutions import Substitutions
 
+    asked = planned_collection(paths.open_plan(plan, output))
+    given = where.input(data, asked)
     source: TableFiles | Table
     substitutions = None if work.on_cluster else Substitutions()
     if work.on_cluster or names_files(data):
-        source = _files(asked, data, named, where, output)
+        source = _files(asked, given, output)
         source = replace(source, first=replace(source.first, substitutions=substitutions))
     else:
-        source = _table(asked, data, named, where, output, substitutions=substitutions)
+        source = _table(asked, given, output, substitutions)
+    named = given.columns or None
     with output.counting("encoding", _unit(source) if work.on_cluster else "reports") as tell:
         facts = work.open(tell.words).encode(
-            source, asked.plan, target, round=round, columns=named or None, progress=tell
+            source, asked.plan, target, round=round, columns=named, progress=tell
         )
     for words in () if substitutions is None else substitutions.words:
         output.say(words)
     show_batch(facts, target, output)
-    if facts.reports > 1 and asked.whose(where).unit == "row":
+    whose = asked.unit_of(given.person, rows_are_people=given.rows_are_people)
+    if facts.reports > 1 and whose.unit == "row":
         output.say(
             "note: every row became the report of one person; where one person has several rows, "
             "--person COLUMN tells people apart"
@@ -88,39 +92,33 @@ def _unit(source: TableFiles | Table) -> str:
 
 def _table(
     asked: PlannedCollection,
-    data: str | None,
-    named: Mapping[str, str],
-    where: TableOptions,
+    given: TableInput,
     output: Output,
-    *,
     substitutions: Substitutions | None,
 ) -> Table:
     """Return a row for each report: of people whom a column tells apart, some drawn at random."""
-    table = asked.resolve_formats(where.open(data, output), named, output)
-    whose = asked.whose(where)
-    if whose.person is not None:
+    from chaffinch.runs.answer_table import open_answers
+
+    answers = open_answers(asked, given, output)
+    if answers.whose.person is not None:
         output.say(
             "note: all rows of a person must be in this table; in another one they would be "
             "another person's report"
         )
-        return asked.draw(table, named, whose, output, substitutions).table
-    return replace(table, substitutions=substitutions)
+        return answers.draw(output, substitutions).table
+    return replace(answers.table, substitutions=substitutions)
 
 
-def _files(
-    asked: PlannedCollection,
-    data: str | None,
-    named: Mapping[str, str],
-    where: TableOptions,
-    output: Output,
-) -> TableFiles:
+def _files(asked: PlannedCollection, given: TableInput, output: Output) -> TableFiles:
     """Return the files of a table, written as the first of them is."""
+    from chaffinch.runs.answer_table import read_as_asked
     from chaffinch.tables.pieces import TableFiles
 
-    source = paths.input_source(data, "answers")
+    source = paths.input_source(given.source, "answers")
     if source == "-":
         raise InvalidInput("answers", "in files with --engine spark", Unquoted("a pipe"))
-    if asked.whose(where).person is not None:
+    whose = asked.unit_of(given.person, rows_are_people=given.rows_are_people)
+    if whose.person is not None:
         raise InvalidInput(
             "people",
             "told apart by rows with --engine spark, and where a table is in many files",
@@ -128,7 +126,7 @@ def _files(
             hint="one row of each person must be chosen before: all rows of a person would have "
             "to come together",
         )
-    files = TableFiles.of(source, format=where.format, settings=where.settings())
+    files = TableFiles.of(source, format=given.format, settings=given.settings)
     for words in files.first.notes:
         output.say(f"the table: {words}")
-    return replace(files, first=asked.resolve_formats(files.first, named, output))
+    return replace(files, first=read_as_asked(asked, files.first, given.columns, output))

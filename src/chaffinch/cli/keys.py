@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 from chaffinch.disk.files import atomic
 
 if TYPE_CHECKING:

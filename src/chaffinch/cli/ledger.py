@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App, Parameter
 
 import chaffinch as cf
-from chaffinch.charts.rounding import promise_text
+from chaffinch.charts.rounding import count_of, promise_text
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from chaffinch.charts.rounding import count_of
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -121,6 +123,11 @@ class Output:
         if not self.quiet:
             tell(text)
 
+    def advise(self, text: str) -> None:
+        """Say what a document tells in its own way; where there is one, nothing is said."""
+        if not self.json:
+            self.say(text)
+
     @property
     def _shows_progress(self) -> bool:
         return sys.stderr.isatty() and not self.quiet
@@ -217,15 +224,6 @@ def _least_width(rows: Sequence[Sequence[str]], texts: int) -> int:
     ]
     numbers = [max(map(len, column)) for column in columns[texts:]]
     return sum(words) + sum(numbers) + 2 * (len(columns) - 1)
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return how many there are of something.
-
-    >>> count_of(1, "report"), count_of(2000, "report")
-    ('1 report', '2,000 reports')
-    """
-    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def tell(text: str) -> None:

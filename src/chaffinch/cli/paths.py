@@ -1,35 +1,25 @@
-"""Where things come from and go to: pipes, files, and a folder that is filled in one go."""
+"""Where things come from and go to, by the words of a command: pipes, files, folders."""
 
 from __future__ import annotations
 
 import errno
-import filecmp
 import os
 import shlex
 import stat
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chaffinch as cf
+from chaffinch.disk import filled_folders
 from chaffinch.disk.faults import storage_fault
-from chaffinch.disk.file_lists import fitting, is_pattern
 from chaffinch.disk.files import read_small
-from chaffinch.disk.kinds import Kind
-from chaffinch.disk.leftovers import remove_leftovers, staging_folder
-from chaffinch.disk.places import is_address
-from chaffinch.disk.protected import kind_of, refuse_all_but, refuse_to_overwrite
-from chaffinch.errors import (
-    ChaffinchError,
-    InvalidFile,
-    InvalidInput,
-    InvalidTable,
-    Reason,
-    StorageFault,
-    Unquoted,
-)
+from chaffinch.disk.inputs import require_file, require_input
+from chaffinch.disk.leftovers import remove_leftovers
+from chaffinch.disk.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, Reason, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
@@ -44,31 +34,22 @@ STREAM = "<->"
 """Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
 
 
-def _file_or_pipe(name: str | None) -> str:
+def file_or_pipe(name: str | None) -> str:
     """Return the name of a file, or ``-`` for the pipe."""
     return "-" if name is None or name == STREAM else name
 
 
 def input_source(name: str | None, what: str) -> str:
     """Return where to read from, which may be a pattern; refuse to wait for a terminal."""
-    found = _file_or_pipe(name)
-    if found == "-" and sys.stdin.isatty():
-        raise InvalidInput(
-            what, "a file, or piped in", Unquoted("a terminal"), hint=f"name a file of {what}"
-        )
-    if is_pattern(found):
-        fitting(found)
-    elif found != "-" and not is_address(found):
-        require_file(Path(found))
-    return found
+    return require_input(file_or_pipe(name), what)
 
 
 def is_piped(name: str) -> bool:
     """Return whether what is read there is gone afterwards: no file, by whatever name."""
     try:
-        found = os.fstat(sys.stdin.fileno()) if _file_or_pipe(name) == "-" else Path(name).stat()
+        found = os.fstat(sys.stdin.fileno()) if file_or_pipe(name) == "-" else Path(name).stat()
     except (OSError, ValueError):
-        return _file_or_pipe(name) == "-"  # of a file, whoever reads it tells what is wrong
+        return file_or_pipe(name) == "-"  # of a file, whoever reads it tells what is wrong
     return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
 
@@ -88,22 +69,6 @@ def explain_broken_pipe(sources: list[str]) -> Iterator[None]:
         ) from None
 
 
-def require_file(path: Path) -> Path:
-    """Return a path where there is something; whatever is missing is told in the same way."""
-    try:
-        path.stat()
-    except FileNotFoundError as error:
-        fault = storage_fault(path.name or str(path), error, verb="read")
-        folder = path.absolute().parent
-        hint = "it was looked for in" if folder.is_dir() else "there is no folder"
-        raise StorageFault(
-            fault.message, hint=f"{hint} {folder}", details=fault.details, reason=fault.reason
-        ) from None
-    except OSError:
-        return path  # whoever reads it tells what is wrong
-    return path
-
-
 def message_target(
     name: str | None,
     *,
@@ -112,7 +77,7 @@ def message_target(
     replaceable: Kind | None = None,
 ) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
-    found = _file_or_pipe(name)
+    found = file_or_pipe(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
@@ -159,67 +124,9 @@ def is_pipe(path: Path) -> bool:
     return str(path) == STREAM
 
 
-def require_folder(out: Path) -> None:
-    """Refuse a name that no folder can have, or where nothing can be written."""
-    if out.exists() and not out.is_dir():
-        raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
-    there = next(place for place in (out, *out.absolute().parents) if place.exists())
-    if not os.access(there, os.W_OK):
-        raise storage_fault(out.name or str(out), OSError(errno.EACCES, ""), verb="write")
-
-
-@contextmanager
-def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
-    """Yield an empty folder whose files move to ``out`` when all went well.
-
-    After a failure, Ctrl-C included, everything is as it was before. No other file in ``out`` is
-    replaced, unless all were made by the same command (``own``).
-    """
-    made = False
-    require_name(out)
-    require_folder(out)
-    with ExitStack() as stack:
-        try:
-            if not out.is_dir():
-                out.mkdir(parents=True)
-                made = True
-            staging = stack.enter_context(staging_folder(out))
-        except OSError as error:
-            if made:
-                out.rmdir()
-            raise storage_fault(out.name or str(out), error, verb="write") from None
-        try:
-            yield staging
-            for file in sorted(staging.iterdir()) if not own else ():
-                _refuse_other(out / file.name, file)
-            # A plan comes first: by it the next run knows what a killed one has left.
-            for file in sorted(staging.iterdir(), key=_plans_first):
-                try:
-                    os.replace(file, out / file.name)  # noqa: PTH105
-                except OSError as error:
-                    raise storage_fault(file.name, error, verb="write") from None
-        except BaseException:
-            stack.close()
-            if made:
-                with suppress(OSError):
-                    out.rmdir()
-            raise
-
-
-def _plans_first(file: Path) -> tuple[bool, str]:
-    return not file.name.endswith(".plan.json"), file.name
-
-
-def _refuse_other(target: Path, file: Path) -> None:
-    """Refuse to replace anything that is there, unless by the same bytes."""
-    if target.is_file() and target.stat().st_size and not filecmp.cmp(target, file, shallow=False):
-        refuse_to_overwrite(target)  # which says what it is, if that is known
-        raise InvalidInput(
-            "output",
-            "a folder without other files of the same names",
-            target.name,
-            hint="name another folder: what is there may be somebody's only copy",
-        )
+def fill_folder(out: Path, *, own: bool = False) -> AbstractContextManager[Path]:
+    """Yield an empty folder whose files move to ``out``, which has a name, when all went well."""
+    return filled_folders.fill_folder(require_name(out), own=own)
 
 
 def _parse_pairs(given: Sequence[str]) -> dict[str, str]:
@@ -256,20 +163,6 @@ def answer_columns(
             hint="for several questions write --map QUESTION=COLUMN for each",
         )
     return {questions[0]: column}
-
-
-@contextmanager
-def explaining_columns(questions: Collection[str], named: Collection[str]) -> Iterator[None]:
-    """Say of a question without a column of its name how to name its column."""
-    try:
-        yield
-    except InvalidTable as error:
-        column = error.column
-        unknown = error.reason is Reason.UNKNOWN_COLUMN
-        if not unknown or column not in questions or column in named:
-            raise
-        error.hint += f"; if the answers are in another column, add --map {column}=COLUMN"
-        raise
 
 
 def open_plan(path: Path | None, output: Output) -> Plan:

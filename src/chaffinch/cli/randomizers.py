@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.charts.rounding import promise_text
-from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.disk.files import read_small
+from chaffinch.disk.inputs import require_file
 from chaffinch.errors import InvalidFile
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _RULE = "rows of chances such as 0.75 or 3/4, an input each, in CSV or as a JSON
 
 def read_table(path: Path) -> list[list[str]]:
     """Return the rows of a randomizer's table, every chance as it is written."""
-    content = read_small(paths.require_file(path), most=_LARGEST_TABLE, must_be=_RULE)
+    content = read_small(require_file(path), most=_LARGEST_TABLE, must_be=_RULE)
     text = content.decode(errors="replace")
     if path.suffix.lower() != ".json":
         return [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if row]

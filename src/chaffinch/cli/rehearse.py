@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
 from chaffinch.cli.demo import BROWSERS
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import NotDelivered, StorageFault
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
-from chaffinch.cli.collection import TableOptions, planned_collection
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
+from chaffinch.cli.table_options import TableOptions
 from chaffinch.disk.files import state_folder
+from chaffinch.disk.inputs import require_file
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
@@ -172,14 +174,13 @@ def _reports(
 ) -> Iterator[Report]:
     """Yield the report of each row; of people whom a column tells apart, of some rows of each."""
     from chaffinch.encoding.bulk import encode_each
+    from chaffinch.runs.answer_table import open_answers
+    from chaffinch.runs.asked import planned_collection
 
     asked = planned_collection(plan)
-    named = asked.columns(where)
-    table = asked.resolve_formats(where.open(data, output), named, output)
-    whose = asked.whose(where)
-    if whose.person is not None:
-        table = asked.draw(table, named, whose, output).table
-    yield from encode_each(table, plan, round=number, columns=named or None)
+    answers = open_answers(asked, where.input(data, asked), output)
+    table = answers.table if answers.whose.person is None else answers.draw(output).table
+    yield from encode_each(table, plan, round=number, columns=answers.columns or None)
 
 
 def _digest(data: str) -> bytes:
@@ -188,7 +189,7 @@ def _digest(data: str) -> bytes:
         raise InvalidInput(
             "data", "a file, so that it is known when it comes again", Unquoted("a pipe")
         )
-    with paths.require_file(Path(data)).open("rb") as file:
+    with require_file(Path(data)).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
+from chaffinch.disk.inputs import require_file
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
@@ -99,9 +100,7 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )
     named = {plan.parts[0].name: column}
-    return cf.simulate.from_column(
-        plan, open_table(paths.require_file(Path(file))), columns=named
-    ), False
+    return cf.simulate.from_column(plan, open_table(require_file(Path(file))), columns=named), False
 
 
 def _shown(row: dict[str, Any], *, made_up: bool) -> list[str]:

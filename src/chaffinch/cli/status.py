@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

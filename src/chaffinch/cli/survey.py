@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.collection import TableOptions
 from chaffinch.cli.output import Output
+from chaffinch.cli.table_options import TableOptions
 from chaffinch.disk.files import atomic
 
 
@@ -36,13 +36,13 @@ def survey(
         A column whose values, or smallest and largest number, are written. You answer for it
         that they are public; the file says so.
     """
-    from chaffinch.planning.survey_draft import draft_survey
+    from chaffinch.runs.survey_draft import draft_opened
 
     if out is not None:
         paths.require_new(paths.require_writable(out, [data]), "output")
-    table = written.open(data, output)
+    table = written.input(data).open(output)
     with output.counting("reading values", "rows") as tell:
-        draft = draft_survey(
+        draft = draft_opened(
             table,
             with_values=with_values or [],
             person=written.person,

@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 import chaffinch as cf
 from chaffinch.cli import paths
-from chaffinch.cli.collection import PLAN
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import release_files
+from chaffinch.cli.release_options import release_files
+from chaffinch.disk.inputs import require_file
 from chaffinch.disk.paid_files import commit_paid_files, finish_staged
 from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.runs.results import PLAN
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan
@@ -51,7 +52,7 @@ def trend(
     targets = release_files(out or [], inputs)
     # Nobody pays for a trend: what one that was killed has left is removed, and made again.
     finish_staged(targets, lambda _: None, output.say)
-    found = [cf.load_release(paths.require_file(paths.require_name(one))) for one in releases]
+    found = [cf.load_release(require_file(paths.require_name(one))) for one in releases]
     plans = [paths.open_plan(one, output) for one in plan or []] or _plans_beside(releases)
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")

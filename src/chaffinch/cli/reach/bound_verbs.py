@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import chaffinch as cf
-from chaffinch.charts.rounding import promise_text
+from chaffinch.charts.rounding import count_of, promise_text
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:

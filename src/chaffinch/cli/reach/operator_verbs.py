@@ -10,24 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 import chaffinch as cf
+from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
-from chaffinch.cli.output import Output, count_of
-from chaffinch.cli.releasing import (
-    Account,
-    Budget,
-    finish_release,
-    refuse_to_replace,
-    release_files,
-    write_release,
-)
+from chaffinch.cli.output import Output, spoken_command
+from chaffinch.cli.release_options import Budget, release_files, write_release
 from chaffinch.disk.file_lists import is_pattern
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.inputs import require_file
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.paid_files import Bill
 from chaffinch.disk.places import is_address
 from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import InvalidInput
+from chaffinch.runs.payment import Account, finish_release, refuse_to_replace
 
 if TYPE_CHECKING:
     from chaffinch.reach.planning.audience import Audience, Group
@@ -66,7 +61,7 @@ def shuffle(
     paths.require_writable(out, [plan, *filters], replaceable=Kind.COLUMNS)
     refuse_all_but(Kind.COLUMNS, out)
     found = paths.open_reach_plan(plan)
-    sources = [paths.require_file(paths.require_name(one)) for one in filters]
+    sources = [require_file(paths.require_name(one)) for one in filters]
     with output.counting("shuffling", "columns") as tell:
         columns = cf.reach.shuffle(sources, found, record=record, progress=tell)
     _refuse_other(out, columns)
@@ -165,7 +160,7 @@ def analyze(
     if account is not None:
         account.ledger.of("analyzer")
     finished = finish_release(
-        targets, None if account is None else account.ledger, output, inputs=inputs
+        targets, None if account is None else account.ledger, output.say, inputs=inputs
     )
     sources = [_named_file(one) for one in filters]
     with output.counting("counting", "filters" if work.on_cluster else "columns") as tell:
@@ -187,7 +182,7 @@ def _named_file(name: str) -> str:
     """Return the path of filters, their address or a pattern; nothing else will do."""
     if is_address(name) or is_pattern(name):
         return name
-    return str(paths.require_file(paths.require_name(Path(name))))
+    return str(require_file(paths.require_name(Path(name))))
 
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
@@ -195,4 +190,4 @@ def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
     from chaffinch.reach.analyzer.reach_analysis import charge_release
 
     pay = partial(charge_release, account.ledger, plan, release)
-    return account.bill(plan.id, release.key, release.batch, pay)
+    return account.bill(plan.id, release.key, release.batch, pay, spoken_command())

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import chaffinch as cf
-from chaffinch.charts.rounding import bytes_for_people
+from chaffinch.charts.rounding import bytes_for_people, count_of
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
-from chaffinch.cli.output import Output, count_of, spoken_command
-from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.disk.kinds import Kind
+from chaffinch.cli.output import Output, spoken_command
+from chaffinch.cli.release_options import Budget, show_charge
+from chaffinch.disk.inputs import require_file
+from chaffinch.disk.protected import Kind
 from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
+from chaffinch.runs.payment import Charged
 
 if TYPE_CHECKING:
     from chaffinch.reach.planning.reach_plan import ReachPlan
@@ -195,7 +197,7 @@ def _show(
     size = bytes_for_people(plan.filter_bytes)
     output.say(f"wrote {target}, a filter of {size} for the {reader} alone")
     if charge is not None:
-        charge.show(output)
+        show_charge(charge, output)
 
 
 def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output, *, anyway: bool) -> None:
@@ -277,7 +279,7 @@ def send(
     from chaffinch.reach.publisher.sending import send_filter
 
     found = paths.open_reach_plan(plan)
-    source = paths.require_file(paths.require_name(filter))
+    source = require_file(paths.require_name(filter))
     own = KeyFolder.open(keys)
     try:
         with output.thinking("sending"):

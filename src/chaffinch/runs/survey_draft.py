@@ -19,11 +19,13 @@ from typing import Any
 from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.questions.date_bins import bin_of
+from chaffinch.runs.answer_table import TableInput
+from chaffinch.runs.listener import Callbacks
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.formats import DateFormat, NumberFormat, guess_format
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table
-from chaffinch.tables.settings import Settings
+from chaffinch.tables.settings import Settings, settings_from
 
 _ROWS_LOOKED_AT = 10_000
 _MOST_VALUES = 1000
@@ -47,14 +49,52 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class SurveyDraft:
-    """A survey to be completed by hand."""
+    """A survey to be completed by hand: the text of its file, and what each column is taken for."""
 
     text: str
     kinds: dict[str, str]
-    """What each column was taken for."""
+    """What each column was taken for: a kind of question, or why it is none."""
 
 
 def draft_survey(
+    table: Any,
+    *,
+    with_values: Sequence[str] = (),
+    person: str | None = None,
+    rows_are_people: bool = False,
+    format: str | None = None,  # noqa: A002
+    written: Mapping[str, Any] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> SurveyDraft:
+    """Return a survey drafted from the columns of a table, to be completed by hand.
+
+    What each column asks is guessed from its first rows. Nothing of what they hold is written: a
+    survey is public, so lists of values and bounds must be public facts, and are left to fill in.
+    ``table`` is a path, a frame, an Arrow table or columns; ``format`` and ``written`` say how it
+    is written (``run``). Of the columns ``with_values`` the values are written, or the smallest
+    and the largest number: you answer for it that they are public, and the draft says so.
+    ``progress`` is told how many rows were read.
+
+    >>> draft = draft_survey({"tea": ["yes", "no"], "age": [30, 40]})
+    >>> draft.kinds
+    {'tea': 'bit', 'age': 'number'}
+    >>> '[questions."tea"]' in draft.text
+    True
+    """
+    listener = Callbacks(progress=progress)
+    given = TableInput(table, format, settings_from(written or {}))
+    opened = given.open(listener)
+    with listener.counting("reading values", "rows") as tell:
+        return draft_opened(
+            opened,
+            with_values=with_values,
+            person=person,
+            rows_are_people=rows_are_people,
+            progress=tell,
+        )
+
+
+def draft_opened(
     table: Table,
     *,
     with_values: Sequence[str] = (),
@@ -62,7 +102,7 @@ def draft_survey(
     rows_are_people: bool = False,
     progress: Progress | None = None,
 ) -> SurveyDraft:
-    """Return a survey for a table, with the values of those columns alone that are named."""
+    """Return a survey for a table that is open already."""
     if table.named_by_first_line:
         _check_first_line(table.columns)
     if with_values and not table.readable_again:

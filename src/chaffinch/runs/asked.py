@@ -1,0 +1,187 @@
+"""What is asked of a table, and of how many: by a survey, or by a plan that was made before."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaffinch.disk.files import atomic, read_small
+from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
+from chaffinch.plans.plan import load_plan
+from chaffinch.runs.privacy_unit import PrivacyUnit
+from chaffinch.runs.results import PLAN
+
+if TYPE_CHECKING:
+    from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.plans.plan import Plan
+    from chaffinch.questions import PublicGroup, Question
+    from chaffinch.runs.listener import Listener
+    from chaffinch.tables.settings import Settings
+
+_NOTE = ".chaffinch-survey.json"
+"""Beside a plan that was made for a survey: which survey, so that the same one has it again."""
+_LONGEST_NOTE = 1 << 10
+
+
+@dataclass(frozen=True)
+class Collection(ABC):
+    """What is asked of how many."""
+
+    questions: Mapping[str, Question]
+    reports: int
+    """How many rows there must be."""
+    named: Mapping[str, str]
+    """The columns that the survey names."""
+    table: Settings | None
+    """How the survey says that the table is written."""
+    rows: PrivacyUnit
+    """What is said of whose rows they are."""
+    group: PublicGroup | None
+    """The question whose answers are public."""
+
+    def unit_of(self, person: str | None, *, rows_are_people: bool) -> PrivacyUnit:
+        """Return whose rows a table holds; what is said here comes before what the survey says."""
+        found = self.rows
+        if person is not None or rows_are_people:
+            found = replace(found, person=person, rows_are_people=rows_are_people)
+        found.check(self.group)
+        return found
+
+    @property
+    def is_of_all_groups(self) -> bool:
+        """Return whether there are public groups, and none of them was chosen."""
+        return self.group is not None and self.group.value is None
+
+    def of_group(self, value: str) -> Collection:
+        """Return what is asked of one public group."""
+        if self.group is None:
+            raise InvalidInput("group", "given for a survey with public groups only", value)
+        return replace(self, group=replace(self.group, value=value))
+
+    def planned_by(self, plan: Plan) -> Collection:
+        """Return the same with a plan that was made for it."""
+        return PlannedCollection(
+            self.questions, self.reports, self.named, self.table, self.rows, self.group, plan
+        )
+
+    def _chosen(self, plan: Plan) -> Plan:
+        """Return a plan for the public group that was chosen, or as it is."""
+        value = None if self.group is None else self.group.value
+        return plan if value is None else plan.of_group(value)
+
+    @abstractmethod
+    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan: the one that was given, that was kept in a folder, or a new one."""
+
+    @abstractmethod
+    def keep_plan(self, folder: Path, plan: Plan) -> None:
+        """Keep a new plan where the same survey finds it, whatever becomes of its first run."""
+
+
+@dataclass(frozen=True)
+class PlannedCollection(Collection):
+    """What a given plan asks; it is kept where it was."""
+
+    plan: Plan
+
+    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan that was given."""
+        del folder, listener, anyway
+        return self._chosen(self.plan)
+
+    def keep_plan(self, folder: Path, plan: Plan) -> None:
+        """Do nothing: it is kept where it was."""
+
+
+@dataclass(frozen=True)
+class _Unplanned(Collection):
+    """A survey that has no plan yet, or one that an earlier run has kept."""
+
+    survey: SurveyFile
+
+    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
+        kept = None
+        if folder is not None:
+            kept = _kept_plan(folder, self.survey, anyway=anyway or self.survey.anyway)
+        if folder is None or kept is None:
+            with listener.thinking("planning") as tell:
+                return self._chosen(self.survey.plan(tell, anyway=anyway))
+        listener.say(f"using the plan that was made for this survey before: {folder / PLAN}")
+        for words in kept.warnings:
+            listener.say(f"warning: {words}")
+        return self._chosen(kept)
+
+    def keep_plan(self, folder: Path, plan: Plan) -> None:
+        if _kept_plan(folder, self.survey, anyway=True) is None:
+            plan.save(folder / PLAN)
+            note = json.dumps({"survey": self.survey.digest, "plan": plan.id})
+            with atomic(folder / _NOTE) as file:
+                file.write(note.encode() + b"\n")
+
+
+def planned_collection(plan: Plan) -> PlannedCollection:
+    """Return what a plan asks."""
+    rows = PrivacyUnit(contributions=plan.contributions)
+    return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
+
+
+def surveyed_collection(survey: SurveyFile, plan: Plan | None = None) -> Collection:
+    """Return what a survey asks, with the plan that was made for it if there is one."""
+    from chaffinch.questions import asked_apart
+
+    rows = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
+    if plan is None:
+        apart, group = asked_apart(survey.survey.questions), survey.survey.group
+        return _Unplanned(apart, survey.reports, survey.columns, survey.table, rows, group, survey)
+    if not _answers(plan, survey):
+        raise InvalidInput(
+            "plan",
+            "one that asks and promises what the survey does",
+            Unquoted("one for something else"),
+            hint="plan the survey again with `chaffinch plan`, or leave out --plan (plan=...)",
+        )
+    asked = _asked_of(plan)
+    return PlannedCollection(
+        asked, plan.reports, survey.columns, survey.table, rows, plan.group, plan
+    )
+
+
+def _asked_of(plan: Plan) -> dict[str, Question]:
+    """Return what a table must answer: the public group as well."""
+    group = {} if plan.group is None else {plan.group.name: plan.group.question}
+    return {**group, **plan.asked}
+
+
+def _kept_plan(folder: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
+    """Return the plan that an earlier run has made for this very survey, or None."""
+    with suppress(ChaffinchError, ValueError):
+        note = json.loads(read_small(folder / _NOTE, most=_LONGEST_NOTE, must_be="a note"))
+        plan = load_plan(folder / PLAN)
+        same = note == {"survey": survey.digest, "plan": plan.id} and _answers(plan, survey)
+        if same and (anyway or not plan.warnings):
+            return plan
+    return None
+
+
+def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
+    return None if group is None else (group.name, group.question)
+
+
+def _answers(plan: Plan, survey: SurveyFile) -> bool:
+    """Return whether a plan asks what a survey does, of as many, and promises no less."""
+    from chaffinch.plans.honest_share import honest_share
+
+    target = survey.target
+    return (
+        survey.survey.is_planned_as(plan.questions)
+        and _public(plan.group) == _public(survey.survey.group)
+        and (plan.users, plan.rounds) == (survey.users, survey.rounds)
+        and plan.contributions == survey.contributions
+        and plan.honest == honest_share(survey.honest)
+        and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))
+    )

@@ -1,0 +1,193 @@
+"""Who pays for a release, in which order, and what becomes of one that was paid for and stopped.
+
+Order: the files of a release are in full on the disk, then it is paid for, durably, then the files
+get their names (``disk.paid_files``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
+from chaffinch.errors import InvalidInput, Unquoted
+
+if TYPE_CHECKING:
+    from chaffinch.disk.staged import StagedFiles, Writer
+    from chaffinch.ledger import Ledger
+    from chaffinch.plans.plan import Plan
+    from chaffinch.release.surveys import Release
+    from chaffinch.wire.messages import Tally
+
+
+class Payer(Protocol):
+    """Who knows what was paid for: a ledger, or the record of releases."""
+
+    @property
+    def id(self) -> str:
+        """Return the name that is noted with what waits for it."""
+        ...
+
+    def is_charged(self, key: str, subject: str, /) -> bool:
+        """Return whether something was paid for, durably."""
+        ...
+
+
+@dataclass(frozen=True)
+class Account:
+    """A ledger that pays, and what its file is called."""
+
+    ledger: Ledger
+    name: str
+
+    def bill(  # noqa: PLR0917 - what is written on it
+        self,
+        plan_id: str,
+        key: str,
+        subject: str,
+        pay: Callable[[], object],
+        command: str,
+        request: str = "",
+    ) -> Bill:
+        """Return what the ledger pays for a release; ``pay`` charges it.
+
+        ``command`` finishes the release when it was stopped.
+        """
+        return Bill(
+            payer=self.ledger.id,
+            plan_id=plan_id,
+            key=key,
+            subject=subject,
+            pay=pay,
+            paid=lambda: self.ledger.is_charged(key, subject),
+            command=command,
+            request=request,
+        )
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A charge that is in the ledger."""
+
+    account: Account
+    key: str
+    before: bool
+    """Whether it was there already, so that nothing was charged now."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the charge and where it leaves the budget."""
+        ledger = self.account.ledger
+        return {
+            "ledger": self.account.name,
+            "key": self.key,
+            "charged_before": self.before,
+            "spent": ledger.spent().epsilon,
+            "cap": {"epsilon": ledger.cap.epsilon, "delta": ledger.cap.delta},
+        }
+
+
+@dataclass(frozen=True)
+class ReleaseTerms:
+    """How a tally becomes a release, and which ledger pays for it."""
+
+    level: float = 0.95
+    adjustment: str = "none"
+    account: Account | None = None
+    key: str | None = None
+    """What the release is called in the ledger; without one the digest of its batch."""
+
+    @property
+    def payer(self) -> Payer | None:
+        """Return the ledger that pays, if there is one."""
+        return None if self.account is None else self.account.ledger
+
+    def release(self, tally: Tally, plan: Plan, *, one_party: bool = False) -> Release:
+        """Return the release, which is not paid for yet.
+
+        It says so where ``one_party`` held all answers and added the noise.
+        """
+        from chaffinch.analysis.analyze import analyze
+
+        made = analyze(tally, plan, level=self.level, adjustment=self.adjustment)
+        # The parties that a plan names have no part in what one party does.
+        return replace(made, one_party=one_party, trust="" if one_party else made.trust)
+
+    def bill(
+        self, tally: Tally, plan: Plan, *, command: str, request: str = "", one_party: bool = False
+    ) -> Bill | None:
+        """Return what a ledger pays for the release; ``request`` is what was asked for."""
+        from chaffinch.analysis.analyze import charge_release, release_occasion
+
+        account = self.account
+        if account is None:
+            return None
+        asked = account.ledger, plan, tally, self.key
+        key, subject = release_occasion(*asked, of_table=one_party)
+        pay = partial(charge_release, *asked, of_table=one_party)
+        return account.bill(plan.id, key, subject, pay, command, request)
+
+
+def hand_out_release(
+    files: Mapping[Path, Writer],
+    account: Account | None,
+    bill: Bill | None,
+    check: Callable[[], object],
+    tell: Callable[[str], object],
+) -> Charged | None:
+    """Put the files of a release in place, paid for first if there is a bill.
+
+    ``check`` refuses a file that must not be replaced. Returns the charge, if it is a ledger's.
+    """
+    before = bill is not None and bill.paid()
+    commit_paid_files(files, bill, check=check, tell=tell)
+    return None if account is None or bill is None else Charged(account, bill.key, before)
+
+
+def finish_release(
+    targets: Iterable[Path],
+    payer: Payer | None,
+    tell: Callable[[str], None],
+    *,
+    inputs: Sequence[str | Path],
+    request: str | None = None,
+) -> list[StagedFiles]:
+    """Put in place what an earlier command has paid for and could not hand out any more.
+
+    Only who was to pay knows whether it has, so what waits for another one stays.
+    With a ``request``, what was paid for another request stays, too, and the command is refused;
+    so is what another user left, if somebody pays.
+    """
+
+    def paid(waiting: StagedFiles) -> bool | None:
+        """Return whether it is paid for; None where only another payer can say."""
+        if payer is None or waiting.payer != payer.id:
+            return None
+        charged = payer.is_charged(waiting.key, waiting.subject)
+        if charged and request is not None and waiting.request != request:
+            raise InvalidInput(
+                "output",
+                "another one than that of a paid release that waits to be finished",
+                Unquoted("one that other data, another plan or other options have paid for"),
+                hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish "
+                "(runs.finish_run) to take the release as it was paid for",
+            )
+        return charged
+
+    # Another request for the same batch costs nothing, but every run makes a batch of its own.
+    pays_anew = payer is not None and request is not None
+    return finish_staged(targets, paid, tell, inputs=inputs, refuse_strangers=pays_anew)
+
+
+def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
+    """Refuse to replace a release that nobody could see before: it came into place just now."""
+    for one in finished:
+        if one.subject != subject:
+            raise InvalidInput(
+                "output",
+                "another file than that of another release",
+                Unquoted("one that an earlier, stopped command has paid for"),
+                hint="it is in its place now; the same command again replaces it",
+            )

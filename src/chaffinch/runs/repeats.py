@@ -1,0 +1,212 @@
+"""The same data again: what was released of them before, and whether one more may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from chaffinch.charts.rounding import count_of, promise_text
+from chaffinch.disk.paid_files import Bill
+from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, DataRepeated, InvalidInput, Unquoted
+from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
+from chaffinch.plans.meaning import useless_promise
+from chaffinch.release.surveys import Release, Together
+
+if TYPE_CHECKING:
+    from chaffinch.planning.explanation import Unit
+    from chaffinch.plans.plan import Plan
+    from chaffinch.privacy import Guarantee
+    from chaffinch.runs.known_data import KnownData
+    from chaffinch.wire.messages import Tally
+
+_HINT = (
+    "nothing was released. Every release of the same data tells more about the same people: {} "
+    "they would promise {} together. Use the release that is there; add --again (again=True) to "
+    "make another one, which will say so; or let a budget pay (--ledger, ledger=...)"
+)
+
+
+@dataclass(frozen=True)
+class RepeatRules:
+    """What was said about other releases of the same data."""
+
+    again: bool = False
+    """Whether one more is wanted."""
+    anyway: bool = False
+    """Whether all releases may be made that protect nobody together."""
+    paid: bool = False
+    """Whether a ledger pays, which then decides how often."""
+
+    def check_before_planning(self, data: KnownData, standing: str | None) -> None:
+        """Refuse what no plan would cover.
+
+        ``standing`` is the batch of the release that stands where the new one is to go.
+        """
+        if self.again or self.paid:
+            return
+        before = data.record.of_same_data([*data.names, *_names_of(data, standing)])
+        if any(one.rounds == 1 for one in before):
+            raise _repeated(data, before, None)
+
+    def permit(
+        self,
+        data: KnownData,
+        plan: Plan,
+        round: int | None,  # noqa: A002
+        unit: Unit,
+        standing: str | None,
+    ) -> Permit:
+        """Return what allows one more release of the data; refuse one that nobody allowed.
+
+        Nobody allows one with which all of them protect nobody, unless it is wanted anyway.
+        """
+        names = _names_of(data, standing)
+        before = data.record.of_same_data([*data.names, *names])
+        new = RunRelease.of(plan, round, unit)
+        if plan.rounds > 1 and data.record.units_of(new.charge.plan_id) - {unit}:
+            raise InvalidInput(
+                "unit of protection",
+                "the same in all rounds of a plan, whose promise covers all of them",
+                Unquoted("another one than in an earlier round"),
+                hint="say --person or --rows-are-people as before, or plan anew",
+            )
+        permit = Permit(self, data, plan, before, new)
+        if self.paid and not self.again:
+            return permit
+        if names and not data.record.of_same_data(names):
+            raise DataRepeated(
+                "a folder with a release that the record of runs does not know",
+                hint="nothing was released, because nobody knows what both would promise "
+                "together; name another folder if the people are others, or let a budget pay "
+                "(--ledger, without --again)",
+            )
+        if are_covered((*before, new)):
+            return permit
+        if not self.again:
+            raise _repeated(data, before, new)
+        if not self.anyway and not self.paid:
+            _refuse_useless(before, new)
+        return permit
+
+
+@dataclass(frozen=True)
+class Permit:
+    """One more release of some data, which is allowed, and the earlier ones that it adds to."""
+
+    rules: RepeatRules
+    data: KnownData
+    plan: Plan
+    before: tuple[RunRelease, ...]
+    new: RunRelease
+
+    def say_together(self, release: Release) -> Release:
+        """Return the release, which says what it adds to, unless its plan covers that."""
+        made = (*self.before, self.new)
+        if not self.rules.again or are_covered(made):
+            return release
+        # Of people nothing is known together where one release promised no more than rows.
+        unit: Unit = "row" if any(one.unit == "row" for one in made) else "person"
+        together = Together(len(made), _together(made), unit)
+        return replace(release, together=together)
+
+    def bill(
+        self, tally: Tally, standing: str | None, paid: Bill | None, *, command: str, request: str
+    ) -> Bill:
+        """Return what is written before the release is handed out, and after a ledger has paid."""
+        record, before = self.data.record, self.before
+        made = replace(self.new, subject=tally.digest)
+        batches = (*_names_of(self.data, standing), *_names_of(self.data, tally.name))
+        names = (*self.data.names, *batches)
+        if paid is None:
+            return Bill(
+                payer=record.id,
+                plan_id=self.plan.id,
+                key=tally.digest,
+                subject=tally.digest,
+                pay=lambda: record.add(made, names, before),
+                paid=lambda: record.is_charged("", tally.digest),
+                command=command,
+                request=request,
+            )
+        # What a release says of earlier ones holds only if no other run was quicker.
+        known = before if self.rules.again else None
+        return replace(paid, pay=self._recorded_first(paid.pay, made, names, known))
+
+    def _recorded_first(
+        self,
+        pay: Callable[[], object],
+        made: RunRelease,
+        names: tuple[str, ...],
+        known: tuple[RunRelease, ...] | None,
+    ) -> Callable[[], None]:
+        """Return what pays with a ledger, recorded first: a stop in between counts one too many."""
+        record = self.data.record
+
+        def charge() -> None:
+            record.add(made, names, known)
+            try:
+                pay()
+            except ChaffinchError as error:
+                if error.reason not in OUTCOME_UNKNOWN:
+                    record.remove(made.subject)
+                raise
+
+        return charge
+
+
+def is_released(
+    data: KnownData,
+    plan: Plan,
+    round: int | None,  # noqa: A002
+    unit: Unit,
+    standing: str | None,
+) -> bool:
+    """Return whether the release that stands there is of these very rows, this plan and round."""
+    if standing is None:
+        return False
+    new = RunRelease.of(plan, round, unit)
+    made = data.record.of_all_names([*_names_of(data, standing), *data.names[-1:]])
+    return any(replace(one, subject="") == new for one in made)
+
+
+def _names_of(data: KnownData, batch: str | None) -> list[str]:
+    """Return what the data of a release are called by its batch, if there is one."""
+    return [] if batch is None else [data.record.name_of("batch", batch.encode())]
+
+
+def _repeated(
+    data: KnownData, before: tuple[RunRelease, ...], new: RunRelease | None
+) -> DataRepeated:
+    """Return what refuses another release; before there is a plan, nobody knows which one."""
+    made = count_of(len(before), "release")
+    which = "with another one like the last" if new is None else "with this one"
+    total = _shown(_together((*before, before[-1] if new is None else new)))
+    known = data.names and data.record.of_same_data(data.names)
+    got = "data" if known else "other data for a folder"
+    return DataRepeated(f"{got} with {made} so far", hint=_HINT.format(which, total))
+
+
+def _shown(promise: Guarantee) -> str:
+    return f"({promise_text(promise.epsilon, 3)}, {promise_text(promise.delta, 2)})"
+
+
+@lru_cache(maxsize=4)
+def _together(releases: tuple[RunRelease, ...]) -> Guarantee:
+    """Return what releases promise together, which takes a second where they ask much."""
+    return promise_together(releases)
+
+
+def _refuse_useless(before: tuple[RunRelease, ...], new: RunRelease) -> None:
+    """Refuse a release with which all of the same data would protect nobody."""
+    found = _together((*before, new))
+    useless = useless_promise(found.epsilon, found.delta)
+    if useless:
+        made = count_of(len(before), "release")
+        raise DataRepeated(
+            f"{made} so far, and with this one a promise of {_shown(found)}: "
+            f"{useless[0].removesuffix('.')}",
+            hint="nothing was released; use a release that is there, or add --anyway "
+            "(anyway=True) to make another one still",
+        )

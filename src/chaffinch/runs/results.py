@@ -1,0 +1,243 @@
+"""Where the results of a run go: a folder that nothing else is lost from, or nowhere at all."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.filled_folders import fill_folder, require_folder
+from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
+from chaffinch.disk.protected import Kind, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.staged import staged_folders
+from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
+
+if TYPE_CHECKING:
+    from chaffinch.disk.staged import Writer
+    from chaffinch.plans.plan import Plan
+    from chaffinch.release.surveys import Release
+
+PLAN = "survey.plan.json"
+RELEASES = ("release.html", "release.json", "release.csv")
+
+
+class Results(Protocol):
+    """Where the results of one run go, and what stands there."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder, if there is one."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[str | Path]:
+        """Return what is read, and so must not be replaced."""
+        ...
+
+    @property
+    def targets(self) -> list[Path]:
+        """Return the files that are written."""
+        ...
+
+    @property
+    def standing(self) -> str | None:
+        """Return the batch of the release that stands there now, if there is one."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """Return whether something waits there that may be paid for."""
+        ...
+
+    def prepare(self) -> None:
+        """Remove what a killed run has left; refuse a place where nothing can be written."""
+        ...
+
+    def check(self, plan: Plan) -> None:
+        """Refuse to replace anything but an earlier release of this plan."""
+        ...
+
+    def keeps_other(self, plan: Plan) -> bool:
+        """Return whether results of another plan stand there."""
+        ...
+
+    def filling(self) -> AbstractContextManager[Path]:
+        """Yield a folder for unfinished files; no other run fills the same place meanwhile."""
+        ...
+
+    def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
+        """Return what is written; a plan that is there already stays as it is."""
+        ...
+
+    def of_group(self, name: str) -> Results:
+        """Return where the results of one public group go."""
+        ...
+
+
+class NoFiles:
+    """The results are handed back, and nothing is written but the record of releases."""
+
+    folder: Path | None = None
+    inputs: Sequence[str | Path] = ()
+    standing: str | None = None
+    waits = False
+
+    @property
+    def targets(self) -> list[Path]:
+        """Return no files."""
+        return []
+
+    def prepare(self) -> None:
+        """Do nothing."""
+
+    def check(self, plan: Plan) -> None:
+        """Do nothing: nothing is replaced."""
+
+    def keeps_other(self, plan: Plan) -> bool:
+        """Return that nothing stands there."""
+        del plan
+        return False
+
+    def filling(self) -> AbstractContextManager[Path]:
+        """Yield a folder of this user's alone; what a killed run leaves goes with the next one."""
+        return staging_folder(Path(tempfile.gettempdir()))
+
+    def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
+        """Return nothing to write."""
+        del plan, release
+        return {}
+
+    def of_group(self, name: str) -> NoFiles:
+        """Return the same: nowhere."""
+        del name
+        return self
+
+
+@dataclass(frozen=True)
+class ResultsFolder:
+    """A folder with a plan and the release by it."""
+
+    folder: Path
+    inputs: Sequence[str | Path] = ()
+    replaces: bool = False
+    """Whether results of another plan may be replaced."""
+
+    @property
+    def targets(self) -> list[Path]:
+        """Return the files that are written."""
+        return [self.folder / name for name in (PLAN, *RELEASES)]
+
+    @property
+    def standing(self) -> str | None:
+        """Return the batch of the release that stands there now, if there is one."""
+        return _batch_in(self.folder / "release.json")
+
+    @property
+    def waits(self) -> bool:
+        """Return whether something waits there that may be paid for."""
+        return bool(staged_folders(self.folder, None, refuse_strangers=False))
+
+    def prepare(self) -> None:
+        """Remove what a killed run has left; refuse a place where nothing can be written."""
+        remove_leftovers(self.folder)  # here, because what comes may be refused
+        require_folder(self.folder)
+        self._refuse_other_files()
+
+    def check(self, plan: Plan) -> None:
+        """Refuse to replace anything but an earlier release of this plan."""
+        self._refuse_other_files()
+        name = None if self.replaces else self._other_results(plan)
+        if name is not None:
+            raise InvalidInput(
+                "output",
+                "a folder without results of another plan",
+                Unquoted(f"one with such a {name}"),
+                hint="name another folder, or add --replace (replace=True) to overwrite what is "
+                "there",
+            )
+
+    def keeps_other(self, plan: Plan) -> bool:
+        """Return whether results of another plan stand there."""
+        return self._other_results(plan) is not None
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """Yield a folder for unfinished files; no other run fills the same place meanwhile."""
+        with fill_folder(self.folder) as staging, self.alone():
+            yield staging
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Refuse to fill a folder, or to finish a release there, while another run does.
+
+        Both would pay, and one release would be lost.
+        """
+        return alone_in(self.folder, "run", patience=0.0)
+
+    def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
+        """Return what is written; a plan that is there already stays as it is."""
+        files: dict[Path, Callable[[Path], object]] = {
+            self.folder / name: release.save for name in RELEASES
+        }
+        if not _holds_plan(self.folder / PLAN, plan):
+            files[self.folder / PLAN] = plan.save
+        return files
+
+    def of_group(self, name: str) -> ResultsFolder:
+        """Return where the results of one public group go."""
+        return replace(self, folder=self.folder / name)
+
+    def _refuse_other_files(self) -> None:
+        """Refuse a folder where a plan or a release would replace anything else."""
+        for name, kind in ((PLAN, Kind.PLAN), *((name, Kind.RELEASE) for name in RELEASES)):
+            # A plan that is there may be the one that was named.
+            given = self.inputs if kind is Kind.RELEASE else ()
+            refuse_to_overwrite(self.folder / name, inputs=given, replaceable=kind)
+            refuse_all_but(kind, self.folder / name)
+
+    def _other_results(self, plan: Plan) -> str | None:
+        """Return the name of a file in the folder that is of another plan, or None."""
+        for name, key in ((PLAN, "id"), ("release.json", "plan")):
+            try:
+                document = _document_in(self.folder / name)
+            except FileNotFoundError:
+                continue
+            if not isinstance(document, dict) or document.get(key) != plan.id:
+                return name
+        return None
+
+
+def _document_in(path: Path) -> Any:
+    """Return what a JSON file holds: None if it is damaged, FileNotFoundError if there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError from None
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _batch_in(path: Path) -> str | None:
+    """Return the name of the batch that a release is of, if there is one."""
+    try:
+        document = _document_in(path)
+    except FileNotFoundError:
+        return None
+    found = document.get("batch") if isinstance(document, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _holds_plan(path: Path, plan: Plan) -> bool:
+    """Return whether a file holds this very plan."""
+    from chaffinch.plans.plan import load_plan  # who only asks for the names needs no plans
+
+    try:
+        return load_plan(path).id == plan.id
+    except ChaffinchError:
+        return False

@@ -1,0 +1,140 @@
+"""A table against a survey: every cell is looked at, and all faults are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.runs.answer_table import TableInput, open_answers
+from chaffinch.runs.listener import Callbacks
+from chaffinch.runs.opened_survey import open_collection
+from chaffinch.tables.settings import settings_from
+from chaffinch.tables.substitutions import Substitutions
+
+if TYPE_CHECKING:
+    from chaffinch.disk.files import AnyPath
+    from chaffinch.planning.explanation import Unit
+    from chaffinch.plans.plan import Plan
+    from chaffinch.runs.asked import Collection
+    from chaffinch.runs.listener import Listener
+    from chaffinch.tables.checking import AnswerColumns
+
+
+@dataclass(frozen=True)
+class CheckedQuestion:
+    """Where a question is answered, and how many cells count as something else than they hold."""
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    counted: Mapping[str, Mapping[str, int]]
+    """By column, where there is something to tell: its cells, and how many of them are blank
+    (``missing``), not listed (``unknown``) or ``clipped``."""
+
+    def document(self) -> dict[str, Any]:
+        """Return what is known of the question, as it stands in JSON."""
+        found = {"question": self.name, "kind": self.kind, "columns": list(self.columns)}
+        counts = [{"column": column, **counted} for column, counted in self.counted.items()]
+        return {**found, "counted": counts} if counts else found
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """A table every cell of which answers its question, and what its holder should know of it.
+
+    The counts are exact counts of private data: for whoever holds the table, and nobody else.
+    """
+
+    rows: int
+    """How many reports the table makes: its rows, or those that are drawn of people."""
+    rows_needed: int
+    protected: Unit
+    """What a release of it protects: a person, or merely a row."""
+    of_people: bool
+    """Whether a column tells people apart, some rows of whom are drawn."""
+    notes: tuple[str, ...]
+    """How the table is read, as far as that was guessed."""
+    warnings: tuple[str, ...]
+    """What is said of columns that are mostly no answers."""
+    advice: str
+    """What to say about people, where only rows are protected."""
+    questions: tuple[CheckedQuestion, ...]
+
+    @property
+    def answers_plainly(self) -> bool:
+        """Return whether no cell counts as something else than what it holds."""
+        return not any(one.counted for one in self.questions)
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``chaffinch check --json`` prints."""
+        return {
+            "rows": self.rows,
+            "protected": self.protected,
+            "rows_needed": self.rows_needed,
+            "notes": list(self.notes),
+            "questions": [one.document() for one in self.questions],
+        }
+
+
+def check(  # noqa: PLR0913 - what the command has options for
+    table: Any,
+    survey: AnyPath | Plan,
+    *,
+    columns: Mapping[str, str] | None = None,
+    person: str | None = None,
+    rows_are_people: bool = False,
+    format: str | None = None,  # noqa: A002
+    written: Mapping[str, Any] | None = None,
+    tell: Callable[[str], object] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> TableCheck:
+    """Check every cell of a table against a survey or a plan, before anything is planned.
+
+    All faults are raised at once, as one ``InvalidTable``: how many cells of which column break
+    which rule, and the first rows; what the cells hold is not shown. Too few rows are refused.
+    What comes back tells what is no fault, but counts as something else than what it holds. The
+    arguments are those of ``run``. Nothing is recorded, planned or released.
+
+    >>> import chaffinch as cf
+    >>> plan = cf.plan(cf.Survey({"tea": cf.Bit()}), users=200, target=cf.Target(2, 1e-6))
+    >>> found = check({"tea": ["yes", "no"] * 100}, plan)
+    >>> found.rows, found.rows_needed, found.protected
+    (200, 200, 'row')
+    """
+    listener = Callbacks(tell, progress)
+    asked = open_collection(survey, None, listener)
+    settings = settings_from(written or {})
+    given = TableInput(table, format, settings, columns or {}, person, rows_are_people)
+    return check_table(asked, given, listener)
+
+
+def check_table(asked: Collection, given: TableInput, listener: Listener) -> TableCheck:
+    """Check every cell of a table, and return what its holder should know of it."""
+    answers, substitutions = open_answers(asked, given, listener), Substitutions()
+    rows = answers.check(listener, substitutions).rows or 0
+    for words in substitutions.warnings:
+        listener.say(words)
+    whose, table = answers.whose, answers.table
+    return TableCheck(
+        rows=rows,
+        rows_needed=asked.reports,
+        protected=whose.unit,
+        of_people=whose.person is not None,
+        notes=table.notes,
+        warnings=tuple(substitutions.warnings),
+        advice=whose.hint(table, asked.group) if whose.unit == "row" else "",
+        questions=tuple(
+            _question(name, place, substitutions) for name, place in answers.answer_columns.items()
+        ),
+    )
+
+
+def _question(name: str, place: AnswerColumns, substitutions: Substitutions) -> CheckedQuestion:
+    counted = {
+        column: {"cells": found.cells, **found.nonzero}
+        for column, found in substitutions.of(name).items()
+    }
+    # The name of a column that nobody asked for may be a cell.
+    columns = place.columns if len(place.columns) > 1 else (place.shown,)
+    return CheckedQuestion(name, place.question.kind, tuple(columns), counted)
