@@ -13,9 +13,9 @@ import pytest
 import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.charts.curves import mechanism_name
-from chaffinch.cli import compare
 from chaffinch.cli.compare import _named, _Randomizer
 from chaffinch.cli.privacy import _MECHANISMS, _make_mechanism, _Parameters
+from chaffinch.planning import published_parameters
 from chaffinch.privacy import published
 from tests.cli.conftest import YES, Done
 
@@ -180,7 +180,8 @@ def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
 
 
 def test_compare_as_a_table(cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_values", lambda *_: iter(()))  # which takes the longest
+    # What takes the longest is left out.
+    monkeypatch.setattr(published_parameters, "_values", lambda *_: iter(()))
     words = ("compare", "--users", 20, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
     out = cli(*words).out
     assert max(map(len, out.splitlines())) <= 80

@@ -88,6 +88,10 @@ class ChaffinchError(Exception):
         self.message = message
         self.hint = hint
 
+    def add_to_hint(self, words: str) -> None:
+        """Say more about what there is to do."""
+        self._say(self.message, self.hint + words)
+
     def __reduce__(self) -> tuple[Callable[..., ChaffinchError], tuple[object, ...]]:
         # An error travels between processes as it is: what it was made from is not kept.
         return _restore_error, (type(self), self.args, self.__dict__)

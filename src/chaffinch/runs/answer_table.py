@@ -34,7 +34,7 @@ _MANY = 2
 class TableInput:
     """Where a table comes from, and what was said of how it is written and whose rows it holds."""
 
-    source: Any
+    source: Any = field(repr=False)
     """A path, ``-`` for the pipe, an address, a stream, a frame, an Arrow object, or columns."""
     format: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -190,7 +190,7 @@ def _explaining_columns(questions: Named[str], named: Named[str]) -> Iterator[No
         unknown = error.reason is Reason.UNKNOWN_COLUMN
         if not unknown or column not in questions or column in named:
             raise
-        error.hint += (
+        error.add_to_hint(
             f"; if the answers are in another column, add --map {column}=COLUMN (columns=...)"
         )
         raise

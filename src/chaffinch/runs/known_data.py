@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ class KnownData:
     """The data of a run by all names that are known so far, and the record that holds them."""
 
     record: Runs
-    source: Any
+    source: Any = field(repr=False)
     state: SourceState
     names: tuple[str, ...]
     """What the data are called; by their rows last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from chaffinch.tables.parallel import Progress
+
+_PAUSE = 0.2
+"""Seconds between two counts that a callback is told, but for the last one."""
 
 
 class Listener(Protocol):
@@ -61,9 +65,14 @@ class Callbacks:
     def counting(self, words: str, unit: str) -> Iterator[Progress]:
         """Tell that a step has begun; yield what is told how much of it is done."""
         self._step(words)
+        last = time.monotonic()
 
         def count(done: int, total: int | None) -> None:
-            of = "" if total is None else f" of {total:,}"
-            self._step(f"{words}: {done:,}{of} {unit}")
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _PAUSE or done == total:
+                last = now
+                of = "" if total is None else f" of {total:,}"
+                self._step(f"{words}: {done:,}{of} {unit}")
 
         yield count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
-    from chaffinch.planning.explanation import Unit
+    from chaffinch.plans.protected_units import Unit
     from chaffinch.questions import PublicGroup
     from chaffinch.tables.read import Table
 

@@ -15,8 +15,8 @@ from chaffinch.plans.meaning import useless_promise
 from chaffinch.release.surveys import Release, Together
 
 if TYPE_CHECKING:
-    from chaffinch.planning.explanation import Unit
     from chaffinch.plans.plan import Plan
+    from chaffinch.plans.protected_units import Unit
     from chaffinch.privacy import Guarantee
     from chaffinch.runs.known_data import KnownData
     from chaffinch.wire.messages import Tally

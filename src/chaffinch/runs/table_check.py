@@ -14,8 +14,8 @@ from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:
     from chaffinch.disk.files import AnyPath
-    from chaffinch.planning.explanation import Unit
     from chaffinch.plans.plan import Plan
+    from chaffinch.plans.protected_units import Unit
     from chaffinch.runs.asked import Collection
     from chaffinch.runs.listener import Listener
     from chaffinch.tables.checking import AnswerColumns

@@ -1,0 +1,395 @@
+"""A run in Python: the record, the refusals, the payment and the files of the command."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chaffinch as cf
+from chaffinch.disk.staged import StagedFiles
+from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable
+from chaffinch.ledger import Ledger
+from chaffinch.ledger.runs import Runs
+from chaffinch.runs import finish_run, pipeline
+from chaffinch.runs.known_data import KnownData
+from tests.runs.conftest import SURVEY, USERS
+
+Columns = dict[str, list[object]]
+Command = Callable[..., tuple[int, str]]
+
+
+def all_forms(folder: Path, table: Columns) -> dict[str, Any]:
+    """Return the same table in all kinds of forms."""
+    arrow = pa.table(table)
+    pq.write_table(arrow, folder / "people.parquet")
+    return {
+        "columns": table,
+        "pandas": pd.DataFrame(table),
+        "polars": pl.DataFrame(table),
+        "arrow": arrow,
+        "a reader": arrow.to_reader(),
+        "csv": folder / "people.csv",
+        "text path": str(folder / "people.csv"),
+        "parquet": folder / "people.parquet",
+        "a stream": io.BytesIO((folder / "people.parquet").read_bytes()),
+    }
+
+
+def charged(ledger: Ledger) -> int:
+    return len(ledger.entries())
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    path, mark = tmp_path / "a.ledger", tmp_path / "a.mark"
+    return Ledger.create(path, role="analyzer", cap=cf.Target(2, 1e-6), mark=mark)
+
+
+# ------------------------------------------------------------------ one record
+
+
+def test_what_python_has_released_is_refused_in_any_form_and_by_the_command(
+    folder: Path, plan: cf.Plan, table: Columns, command: Command
+) -> None:
+    release = cf.run(plan, table)
+    assert (release.reports, release.unit, release.one_party) == (USERS, "row", True)
+    for name, form in all_forms(folder, table).items():
+        with pytest.raises(DataRepeated, match="Got data with 1 release so far") as refused:
+            cf.run(plan, form)
+        assert "--again (again=True)" in refused.value.hint, name
+    words = ("run", folder / "tea.plan.json", "--data", folder / "people.csv", "--out")
+    code, out = command(*words, folder / "out", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (4, "data-repeated")
+    assert len(Runs().of_same_data(KnownData.of(table).names)) == 1
+
+
+def test_what_the_command_has_released_is_refused_in_python_in_any_form(
+    folder: Path, plan: cf.Plan, table: Columns, command: Command
+) -> None:
+    words = ("run", folder / "tea.plan.json", "--data", folder / "people.csv", "--out")
+    assert command(*words, folder / "out")[0] == 0
+    for form in all_forms(folder, table).values():
+        with pytest.raises(DataRepeated):
+            cf.run(plan, form)
+    table["tea"][0] = "no"  # one person has another answer
+    assert cf.run(plan, table).reports == USERS
+
+
+def test_a_refused_table_is_known_before_anything_is_planned_or_encoded(
+    folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cf.run(plan, table)
+    steps: list[str] = []
+    monkeypatch.setattr(pipeline, "tally_table", lambda *_: pytest.fail("encoded"))
+    with pytest.raises(DataRepeated):
+        cf.run(folder / "survey.toml", table, progress=steps.append)
+    assert {step.partition(":")[0] for step in steps} == {"checking"}
+
+
+def test_other_questions_to_the_same_frame_are_asked_of_the_same_people(
+    plan: cf.Plan, table: Columns
+) -> None:
+    """As with a file: all columns count, and not only those that were asked for."""
+    cf.run(plan, pd.DataFrame(table))
+    cups = cf.Survey({"cups": cf.Number(0, USERS)})
+    other = cf.plan(cups, users=USERS, target=cf.Target(2, 1e-6))
+    for same in (table, pl.DataFrame(table).reverse()):
+        with pytest.raises(DataRepeated):
+            cf.run(other, same)
+    both = cf.run(other, table, again=True)
+    assert both.together is not None
+    assert both.together.releases == 2
+    assert both.together.guarantee.epsilon > 2
+    assert cf.run(other, table | {"cups": [0, *table["cups"][:-1]]}).together is None
+
+
+def test_a_column_that_cannot_be_read_does_not_matter(plan: cf.Plan, table: Columns) -> None:
+    frame = pd.DataFrame(table | {"odd": [{"x": 1}, object()] * (USERS // 2)})
+    cf.run(plan, frame)
+    with pytest.raises(DataRepeated):
+        cf.run(plan, frame)
+
+
+def test_releases_add_up_and_those_that_protect_nobody_are_refused(
+    plan: cf.Plan, table: Columns
+) -> None:
+    assert cf.run(plan, table, again=True).together is None
+    told = [cf.run(plan, table, again=True).together for _ in range(1)]
+    assert [one.releases for one in told if one] == [2]
+    with pytest.raises(DataRepeated, match="protects nobody") as refused:
+        cf.run(plan, table, again=True)
+    assert "--anyway (anyway=True)" in refused.value.hint
+    third = cf.run(plan, table, again=True, anyway=True).together
+    assert third is not None
+    assert third.releases == 3
+
+
+# ------------------------------------------------------------------ files, and none
+
+
+def test_without_a_folder_nothing_is_written_or_printed(
+    plan: cf.Plan,
+    table: Columns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    notes: list[str] = []
+    steps: list[str] = []
+    cf.run(plan, table, tell=notes.append, progress=steps.append)
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+    assert [note.partition(":")[0] for note in notes] == ["note"]
+    seen = [step.partition(":")[0] for step in steps]
+    assert list(dict.fromkeys(seen)) == [
+        *("checking", "verifying the plan", "encoding", "shuffling", "counting", "intervals")
+    ]
+    assert f"encoding: {USERS} of {USERS} reports" in steps
+
+
+def test_a_killed_run_without_a_folder_leaves_what_the_next_one_removes(
+    plan: cf.Plan, table: Columns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f".chaffinch-staging.{'0' * 16}.part" / "files").mkdir(parents=True)
+    cf.run(plan, table)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_gets_what_the_command_writes_and_keeps_the_plan(
+    folder: Path, table: Columns
+) -> None:
+    out, notes = folder / "out", list[str]()
+    release = cf.run(folder / "survey.toml", pd.DataFrame(table), out, rows_are_people=True)
+    assert cf.load_release(out / "release.json") == release
+    names = {"survey.plan.json", ".chaffinch-survey.json", "release.html", "release.csv"}
+    assert {one.name for one in out.iterdir()} == {*names, "release.json"}
+    again = cf.run(
+        folder / "survey.toml", table, out, rows_are_people=True, again=True, tell=notes.append
+    )
+    assert again.plan_id == release.plan_id
+    assert (
+        f"using the plan that was made for this survey before: {out / 'survey.plan.json'}" in notes
+    )
+    other = replace(cf.load_plan(kept), title="Other")
+    with pytest.raises(InvalidInput, match="results of another plan") as refused:
+        cf.run(other, table, out, rows_are_people=True, again=True, anyway=True)
+    assert "replace=True" in refused.value.hint
+    made = cf.run(other, table, out, rows_are_people=True, again=True, anyway=True, replace=True)
+    assert (made.title, cf.load_release(out / "release.json")) == ("Other", made)
+
+
+def test_the_command_goes_on_in_a_folder_of_python(
+    folder: Path, table: Columns, command: Command
+) -> None:
+    out = folder / "out"
+    release = cf.run(folder / "survey.toml", table, out)
+    words = ("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
+    assert command(*words)[0] == 4
+    code, printed = command(*words, "--again", "--json")
+    told = json.loads(printed)["release"]
+    assert (code, told["plan"], told["together"]["releases"]) == (0, release.plan_id, 2)
+
+
+# ------------------------------------------------------------------ payment
+
+
+def test_a_run_that_is_stopped_after_it_has_paid_is_finished_by_the_same_call(
+    folder: Path, plan: cf.Plan, table: Columns, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between charge and release; the same table finishes it in any column order, and no other."""
+
+    def killed(_: StagedFiles) -> None:
+        raise OSError(errno.EIO, "")
+
+    for payer in (None, ledger):
+        out = folder / ("free" if payer is None else "paid")
+        kind: dict[str, Any] = {"again": payer is not None}
+        with monkeypatch.context() as patch:
+            patch.setattr(StagedFiles, "put_in_place", killed)
+            with pytest.raises(OSError, match="5"):
+                cf.run(plan, table, out, payer, **kind)
+        assert not (out / "release.json").exists()
+        (waiting,) = out.glob(".chaffinch-*.waiting")
+        command = json.loads((waiting / "waiting.json").read_text())["command"]
+        assert command == "the same call of chaffinch.run in Python"
+        other = table | {"tea": ["yes"] * USERS}
+        with pytest.raises(InvalidInput, match="waits to be finished") as refused:
+            cf.run(plan, other, out, payer, **kind)
+        assert "finish with: the same call of chaffinch.run in Python" in refused.value.hint
+        notes: list[str] = []
+        shuffled = {name: table[name] for name in sorted(table)}
+        release = cf.run(plan, shuffled, out, payer, tell=notes.append, **kind)
+        assert any("finished an earlier run" in note for note in notes)
+        assert release == cf.load_release(out / "release.json")
+        assert len(Runs().of_same_data(KnownData.of(table).names)) == 1 + (payer is not None)
+    assert charged(ledger) == 1
+
+
+def test_what_waits_is_finished_without_its_table(
+    folder: Path, plan: cf.Plan, table: Columns, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = folder / "out"
+
+    def killed(_: StagedFiles) -> None:
+        raise OSError(errno.EIO, "")
+
+    with pytest.raises(InvalidInput, match="release to finish"):
+        finish_run(out, ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(StagedFiles, "put_in_place", killed)
+        with pytest.raises(OSError, match="5"):
+            cf.run(plan, table, out, ledger)
+    with pytest.raises(InvalidInput, match="release to finish"):
+        finish_run(out)  # the record of releases knows nothing of what the ledger has paid
+    (release,) = finish_run(out, ledger)
+    assert release == cf.load_release(out / "release.json")
+    assert charged(ledger) == 1
+
+
+def test_without_a_folder_it_is_paid_before_anybody_has_the_release(
+    plan: cf.Plan, table: Columns, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before it is paid nothing was released; stopped after, one release is recorded."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runs, "add", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cf.run(plan, table, ledger=ledger)
+    names = KnownData.of(table).names
+    assert (Runs().of_same_data(names), charged(ledger)) == ((), 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "RunResult", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cf.run(plan, table, ledger=ledger, key="spring")
+    assert (len(Runs().of_same_data(names)), charged(ledger)) == (1, 1)
+    assert ledger.entries()[0].key == "spring"
+
+
+def test_a_spent_budget_releases_and_records_nothing(
+    folder: Path, plan: cf.Plan, table: Columns, ledger: Ledger
+) -> None:
+    cf.run(plan, table, ledger=ledger)
+    for out in (None, folder / "out"):
+        with pytest.raises(BudgetExhausted):
+            cf.run(plan, table, out, ledger)
+    assert not (folder / "out").exists()
+    assert len(Runs().of_same_data(KnownData.of(table).names)) == charged(ledger) == 1
+
+
+@pytest.mark.parametrize("form", ["columns", "csv"])
+def test_a_table_that_changes_meanwhile_is_not_paid_for(
+    form: str, folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, given = pipeline.tally_table, all_forms(folder, table)[form]
+
+    def changed(*arguments: Any) -> Any:
+        table["tea"].reverse()
+        table["tea"][0] = "yes"
+        (folder / "people.csv").write_text("tea\n" + "yes\n" * 2 * USERS)
+        return real(*arguments)
+
+    monkeypatch.setattr(pipeline, "tally_table", changed)
+    with pytest.raises(InvalidInput, match="changed meanwhile"):
+        cf.run(plan, given)
+    assert Runs().of_same_data(KnownData.of(table).names) == ()
+
+
+# ------------------------------------------------------------------ options of the command
+
+
+def test_the_options_of_the_command_have_arguments(folder: Path, plan: cf.Plan) -> None:
+    visits = {
+        "who": [f"p{n // 2}" for n in range(2 * USERS)],
+        "hot drink": ["yes", "n/a"] * USERS,
+    }
+    lenient = (folder / "survey.toml").read_text().replace('"refuse"', '"no"')
+    (folder / "survey.toml").write_text(lenient)
+    release = cf.run(
+        folder / "survey.toml",
+        visits,
+        columns={"tea": "hot drink"},
+        person="who",
+        written={"missing_values": ["n/a"]},
+        level=0.5,
+        adjustment="total",
+    )
+    assert (release.reports, release.unit, release.rows_were_drawn) == (USERS, "person", True)
+    assert release.level == 0.5
+    del plan
+
+
+def test_rounds_and_a_plan_that_was_made_before(folder: Path, table: Columns) -> None:
+    (folder / "survey.toml").write_text("rounds = 2\n" + SURVEY)
+    survey = cf.Survey({"tea": cf.Bit(missing="refuse")})
+    made = cf.plan(survey, users=USERS, target=cf.Target(2, 1e-6), max_messages=1, rounds=2)
+    for number in (1, 2):
+        release = cf.run(folder / "survey.toml", table, plan=made, round=number)
+        assert (release.plan_id, release.round, release.together) == (made.id, number, None)
+    made.save(folder / "made.plan.json")
+    with pytest.raises(DataRepeated):
+        cf.run(folder / "survey.toml", table, plan=folder / "made.plan.json", round=2)
+    with pytest.raises(InvalidInput, match="given, from 1 to 2"):
+        cf.run(made, {**table, "tea": ["no"] * USERS})
+
+
+def test_one_public_group_of_a_frame(folder: Path) -> None:
+    text = SURVEY.replace("max_messages", 'by_public = "place"\nmax_messages')
+    text += '[questions.place]\nkind = "choice"\nvalues = ["here", "there"]\nmissing = "refuse"\n'
+    (folder / "survey.toml").write_text(text)
+    frame = pl.DataFrame(
+        {"place": ["here", "there"] * USERS, "tea": ["yes", "no", "no", "yes"] * (USERS // 2)}
+    )
+    with pytest.raises(InvalidInput, match="one of 'here', 'there'"):
+        cf.run(folder / "survey.toml", frame)
+    for place in ("here", "there"):
+        release = cf.run(folder / "survey.toml", frame, group=place)
+        assert (release.reports, release.group, release.together) == (USERS, ("place", place), None)
+    with pytest.raises(DataRepeated):
+        cf.run(folder / "survey.toml", frame, group="here")
+
+
+def test_what_is_no_argument_is_refused_before_anything_is_read(
+    folder: Path, plan: cf.Plan, table: Columns
+) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"survey": 7}, "survey"),
+        ({"plan": plan}, "plan"),
+        ({"ledger": "a.ledger"}, "ledger"),
+        ({"columns": "tea"}, "columns"),
+        ({"columns": {"coffee": "tea"}}, "question of a column"),
+        ({"level": 95}, "level"),
+        ({"group": "here"}, "group"),
+        ({"person": "tea", "rows_are_people": True}, "people"),
+        ({"written": {"decimals": ","}}, "setting of a table"),
+        ({"table": 7}, "table"),
+        ({"out": folder / "people.csv"}, "output"),
+    ]
+    for given, thing in wrong:
+        with pytest.raises(InvalidInput, match=f"The {thing} must be"):
+            cf.run(**{"survey": plan, "table": table, **given})
+    assert Runs().of_same_data(KnownData.of(table).names) == ()
+
+
+def test_a_column_of_another_name_is_told_how_to_be_named(plan: cf.Plan, table: Columns) -> None:
+    table["drink"] = table.pop("tea")
+    with pytest.raises(InvalidTable) as refused:
+        cf.run(plan, table)
+    assert "--map tea=COLUMN (columns=...)" in str(refused.value)
