@@ -32,7 +32,7 @@ def plan() -> cf.Plan:
 def table() -> dict[str, list[object]]:
     """A table in which person n has answered row n."""
     yes = USERS // 2 + 1
-    return {"tea": ["yes"] * yes + ["no"] * (USERS - yes), "cups": list(range(USERS))}
+    return {"tea": [*["yes"] * yes, *["no"] * (USERS - yes)], "cups": [*range(USERS)]}
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import chaffinch as cf
@@ -14,13 +13,15 @@ from chaffinch.disk.files import state_folder
 from chaffinch.errors import BatchTooSmall, InvalidTable
 from tests.runs.conftest import SURVEY, USERS
 
+pandas = pytest.importorskip("pandas")
+
 Command = Callable[..., tuple[int, str]]
 
 
 def test_all_faults_of_a_frame_are_told_at_once(folder: Path) -> None:
     survey = SURVEY + '[questions.cups]\nkind = "number"\nlow = 0\nhigh = 9\n'
     (folder / "survey.toml").write_text(survey)
-    frame = pd.DataFrame(
+    frame = pandas.DataFrame(
         {"tea": [*["yes"] * USERS, "perhaps", None], "cups": [*[1] * USERS, 10, 99]}
     )
     with pytest.raises(InvalidTable) as refused:
@@ -42,7 +43,7 @@ def test_a_check_says_what_the_command_prints(
     words = ("check", folder / "survey.toml", "--data", folder / "people.csv", "--json")
     code, printed = command(*words)
     notes: list[str] = []
-    found = cf.check(pd.DataFrame(table), folder / "survey.toml", tell=notes.append)
+    found = cf.check(pandas.DataFrame(table), folder / "survey.toml", tell=notes.append)
     assert (code, printed) == (0, json.dumps(found.document(), indent=2) + "\n")
     assert found == cf.check(folder / "people.csv", folder / "survey.toml")
     assert (found.rows, found.protected, found.answers_plainly) == (USERS, "row", False)
@@ -71,7 +72,7 @@ def test_a_draft_is_that_of_the_command(
 ) -> None:
     code, printed = command("survey", folder / "people.csv", "--with-values", "tea", "--json")
     steps: list[str] = []
-    draft = cf.draft_survey(pd.DataFrame(table), with_values=["tea"], progress=steps.append)
+    draft = cf.draft_survey(pandas.DataFrame(table), with_values=["tea"], progress=steps.append)
     assert (code, json.loads(printed)["columns"]) == (0, draft.kinds)
     assert json.loads(printed)["survey"] == draft.text
     assert steps[0] == "reading values"

@@ -22,6 +22,7 @@ from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
+from chaffinch.tables.arrays import rows_of
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
 from chaffinch.tables.faults import all_faults
 from chaffinch.tables.people import sample_people
@@ -180,10 +181,8 @@ def batch_of_group(
     """Return the rows of the public group, if there is one; of one batch that may be none."""
     if place is None or plan.group is None:
         return batch
-    import pyarrow as pa
-
     (numbers,) = read_answers([place], row, batch)
-    return batch.filter(pa.array(numbers == plan.group.number))
+    return rows_of(batch, numbers == plan.group.number)
 
 
 def group_column(

@@ -157,3 +157,23 @@ def plain_array(array: pa.Array) -> pa.Array:
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
+
+
+def rows_of(batch: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
+    """Return the rows of a batch that ``keep`` is true of, an array of truth values.
+
+    Arrow cannot take some rows of every kind of column, such as the texts of polars, but of what
+    they stand for it can.
+
+    >>> import pyarrow as pa
+    >>> views = pa.record_batch({"tea": pa.array(["yes", "no"], pa.string_view())})
+    >>> rows_of(views, [False, True]).to_pydict()
+    {'tea': ['no']}
+    """
+    import pyarrow as pa
+
+    columns = [
+        column if pa.types.is_dictionary(column.type) else plain_array(column)
+        for column in batch.columns
+    ]
+    return pa.record_batch(columns, names=batch.schema.names).filter(pa.array(keep))

@@ -19,7 +19,7 @@ from chaffinch.errors import InvalidInput, InvalidTable, Reason, checks
 from chaffinch.questions import Choice, Question
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
-from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
+from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch, rows_of
 from chaffinch.tables.formats import (
     DateFormat,
     NumberFormat,
@@ -119,11 +119,9 @@ class Table:
             raise self._unknown(column)
 
         def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
-            import pyarrow as pa
-
             wanted = tuple(dict.fromkeys((*columns, column)))
             for batch in self._checked(wanted, rows):
-                yield batch.filter(pa.array(keep(batch)))
+                yield rows_of(batch, keep(batch))
 
         return replace(self, rows=None, _stream=stream)
 
