@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import chaffinch
-from chaffinch import errors, reach
+from chaffinch import errors, reach, runs
 from chaffinch.plans.documents import PlanModel
 from chaffinch.reach.planning.reach_plan import ReachPlanModel
 from chaffinch.reach.release import release_schema as reach_release_schema
@@ -50,6 +50,8 @@ def pipeline_page() -> Iterator[str]:
     for name in chaffinch.simulate.__all__:
         thing = getattr(chaffinch.simulate, name)
         yield from entry(f"chaffinch.simulate.{name}", thing, level=2)
+    for name in sorted(set(runs.__all__) - set(chaffinch.__all__)):
+        yield from entry(f"chaffinch.runs.{name}", getattr(runs, name), level=2)
 
 
 def reach_page() -> Iterator[str]:

@@ -172,7 +172,7 @@ def finish_release(
                 "another one than that of a paid release that waits to be finished",
                 Unquoted("one that other data, another plan or other options have paid for"),
                 hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish "
-                "(runs.finish_run) to take the release as it was paid for",
+                "(chaffinch.runs.finish_run) to take the release as it was paid for",
             )
         return charged
 
