@@ -22,7 +22,7 @@ from chaffinch.disk.files import state_folder
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
-from chaffinch.ledger.runs import RunRelease, Runs
+from chaffinch.ledger.release_record import ReleaseRecord, RunRelease
 from chaffinch.runs import pipeline
 from tests.cli.conftest import USERS, Done
 from tests.tiers import nightly
@@ -245,14 +245,17 @@ def test_what_a_paid_release_says_of_earlier_ones_is_true_when_it_is_recorded(
     assert made.code == 0
     budget = ("--ledger", ledger, "--mark", mark)
     assert cli(*words, folder / "one", *budget).code == 0
-    real, raced = Runs.add, RunRelease.of(cf.load_plan(folder / "members.plan.json"), 1, "row")
+    real, raced = (
+        ReleaseRecord.add,
+        RunRelease.of(cf.load_plan(folder / "members.plan.json"), 1, "row"),
+    )
 
-    def add(runs: Runs, new: RunRelease, names: Sequence[str], known: Any) -> None:
+    def add(runs: ReleaseRecord, new: RunRelease, names: Sequence[str], known: Any) -> None:
         real(runs, replace(raced, subject="0" * 64), names, None)  # another run is quicker
         real(runs, new, names, known)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Runs, "add", add)
+        patch.setattr(ReleaseRecord, "add", add)
         done = cli(*words, folder / "two", *budget, "--again")
     assert (done.code, "another run has made a release just now" in done.err) == (4, True)
     assert len(Ledger.open(ledger, mark=mark).entries()) == 1, "nothing was charged"

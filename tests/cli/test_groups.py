@@ -13,7 +13,7 @@ import chaffinch as cf
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
-from chaffinch.ledger.runs import Runs
+from chaffinch.ledger.release_record import ReleaseRecord
 from tests.cli.conftest import Done
 
 PUBLIC = """
@@ -220,7 +220,9 @@ def stopped(
 
 
 @pytest.mark.parametrize(
-    ("where", "step"), [(Runs, "add"), (StagedFiles, "put_in_place")], ids=["unpaid", "paid"]
+    ("where", "step"),
+    [(ReleaseRecord, "add"), (StagedFiles, "put_in_place")],
+    ids=["unpaid", "paid"],
 )
 def test_a_stopped_run_of_groups_goes_on(
     cli: Callable[..., Done],
@@ -262,7 +264,7 @@ def test_groups_that_wait_are_finished_without_the_table(
 def test_a_group_with_other_rows_is_not_taken_for_released(
     cli: Callable[..., Done], flights: Path, stopped: Callable[[type, str], tuple[object, ...]]
 ) -> None:
-    words, out = stopped(Runs, "add"), flights / "out"
+    words, out = stopped(ReleaseRecord, "add"), flights / "out"
     rows = (flights / "flights.csv").read_text()
     before = contents(out)
     (flights / "flights.csv").write_text(rows.replace("EWR,yes", "EWR,no", 1))

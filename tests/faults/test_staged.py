@@ -24,7 +24,7 @@ from chaffinch.disk.files import give_name, state_folder
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
-from chaffinch.ledger.runs import Runs
+from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.runs import pipeline
 from tests.faults.calls import Done, call
 from tests.faults.verbs import USERS, VERBS, prepare, releases_in
@@ -260,7 +260,7 @@ def test_what_was_not_recorded_is_made_anew(folder: Path, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         patch.setattr(paid_files, "_may_be_paid", lambda _: True)  # nobody cleans up
-        patch.setattr(Runs, "add", killed)
+        patch.setattr(ReleaseRecord, "add", killed)
         with pytest.raises(Killed):
             call(words)
     assert len(waiting(folder)) == 1

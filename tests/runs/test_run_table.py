@@ -20,7 +20,7 @@ import chaffinch as cf
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
-from chaffinch.ledger.runs import Runs
+from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.runs import finish_run, pipeline
 from chaffinch.runs.known_data import KnownData
 from tests.runs.conftest import SURVEY, USERS
@@ -73,7 +73,7 @@ def test_what_python_has_released_is_refused_in_any_form_and_by_the_command(
     words = ("run", folder / "tea.plan.json", "--data", folder / "people.csv", "--out")
     code, out = command(*words, folder / "out", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (4, "data-repeated")
-    assert len(Runs().of_same_data(KnownData.of(table).names)) == 1
+    assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == 1
 
 
 def test_what_the_command_has_released_is_refused_in_python_in_any_form(
@@ -235,7 +235,9 @@ def test_a_run_that_is_stopped_after_it_has_paid_is_finished_by_the_same_call(
         release = cf.run(plan, shuffled, out, payer, tell=notes.append, **kind)
         assert any("finished an earlier run" in note for note in notes)
         assert release == cf.load_release(out / "release.json")
-        assert len(Runs().of_same_data(KnownData.of(table).names)) == 1 + (payer is not None)
+        assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == 1 + (
+            payer is not None
+        )
     assert charged(ledger) == 1
 
 
@@ -269,16 +271,16 @@ def test_without_a_folder_it_is_paid_before_anybody_has_the_release(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Runs, "add", killed)
+        patch.setattr(ReleaseRecord, "add", killed)
         with pytest.raises(KeyboardInterrupt):
             cf.run(plan, table, ledger=ledger)
     names = KnownData.of(table).names
-    assert (Runs().of_same_data(names), charged(ledger)) == ((), 0)
+    assert (ReleaseRecord().of_same_data(names), charged(ledger)) == ((), 0)
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "RunResult", killed)
         with pytest.raises(KeyboardInterrupt):
             cf.run(plan, table, ledger=ledger, key="spring")
-    assert (len(Runs().of_same_data(names)), charged(ledger)) == (1, 1)
+    assert (len(ReleaseRecord().of_same_data(names)), charged(ledger)) == (1, 1)
     assert ledger.entries()[0].key == "spring"
 
 
@@ -290,7 +292,7 @@ def test_a_spent_budget_releases_and_records_nothing(
         with pytest.raises(BudgetExhausted):
             cf.run(plan, table, out, ledger)
     assert not (folder / "out").exists()
-    assert len(Runs().of_same_data(KnownData.of(table).names)) == charged(ledger) == 1
+    assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == charged(ledger) == 1
 
 
 @pytest.mark.parametrize("form", ["columns", "csv"])
@@ -308,7 +310,7 @@ def test_a_table_that_changes_meanwhile_is_not_paid_for(
     monkeypatch.setattr(pipeline, "tally_table", changed)
     with pytest.raises(InvalidInput, match="changed meanwhile"):
         cf.run(plan, given)
-    assert Runs().of_same_data(KnownData.of(table).names) == ()
+    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
 
 
 # ------------------------------------------------------------------ options of the command
@@ -371,6 +373,7 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"survey": 7}, "survey"),
         ({"plan": plan}, "plan"),
+        ({"survey": folder / "survey.toml", "plan": 7}, "plan"),
         ({"ledger": "a.ledger"}, "ledger"),
         ({"columns": "tea"}, "columns"),
         ({"columns": {"coffee": "tea"}}, "question of a column"),
@@ -384,7 +387,7 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
     for given, thing in wrong:
         with pytest.raises(InvalidInput, match=f"The {thing} must be"):
             cf.run(**{"survey": plan, "table": table, **given})
-    assert Runs().of_same_data(KnownData.of(table).names) == ()
+    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
 
 
 def test_a_column_of_another_name_is_told_how_to_be_named(plan: cf.Plan, table: Columns) -> None:

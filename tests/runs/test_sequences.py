@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 import chaffinch as cf
 from chaffinch.errors import DataRepeated, InvalidInput
 from chaffinch.ledger import Charge
-from chaffinch.ledger.runs import RunRelease, Runs, are_covered, promise_together
-from chaffinch.plans.parts import Part
-from chaffinch.plans.plan import Plan
+from chaffinch.ledger.release_record import ReleaseRecord, RunRelease, are_covered, promise_together
+from chaffinch.plans.plan import Part, Plan
 from chaffinch.plans.protected_units import Unit
 from chaffinch.privacy import FlippedBits, compose
 from chaffinch.protocols.flips import Flips
@@ -129,7 +128,7 @@ def true_delta(made: Sequence[Run], epsilon: float) -> Fraction:
 
 
 def take(
-    runs: Runs, run: Run, place: int, *, again: bool, files: str = "f"
+    runs: ReleaseRecord, run: Run, place: int, *, again: bool, files: str = "f"
 ) -> tuple[float, float] | None:
     """Make a release, and return what it states: an epsilon and a delta; None if it is refused."""
     names = tuple(runs.name_of("file", one.encode()) for one in files)
@@ -160,7 +159,7 @@ ONE, TWO = Run(0, 1, ""), Run(0, 2, "")
 def test_no_statement_is_below_what_all_releases_cost(sequence: list[tuple[Run, bool]]) -> None:
     made: list[Run] = []
     with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(Path(folder) / "runs.record")
+        runs = ReleaseRecord(Path(folder) / "runs.record")
         for place, (run, again) in enumerate(sequence):
             stated = take(runs, run, place, again=again)
             if stated is None:
@@ -187,7 +186,7 @@ def linked(made: Sequence[tuple[Run, str]]) -> list[Run]:
 def test_a_run_that_links_two_histories_states_all_of_both(made: list[tuple[Run, str]]) -> None:
     taken: list[tuple[Run, str]] = []
     with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(Path(folder) / "runs.record")
+        runs = ReleaseRecord(Path(folder) / "runs.record")
         for place, (run, files) in enumerate(made):
             for again in (False, True):
                 stated = take(runs, run, place, again=again, files=files)
@@ -226,7 +225,7 @@ def test_the_judge_notices_a_round_that_was_forgotten() -> None:
     "order", [[ONE, ONE, ONE, TWO], [TWO, ONE, ONE, ONE], [ONE, TWO, ONE, ONE]]
 )
 def test_whatever_follows_a_repeated_round_is_repeated(tmp_path: Path, order: list[Run]) -> None:
-    runs, told = Runs(tmp_path / "runs.record"), []
+    runs, told = ReleaseRecord(tmp_path / "runs.record"), []
     for place, run in enumerate(order):
         refused = take(runs, run, place, again=False) is None
         assert refused == (not are_covered(one.exposed for one in order[: place + 1]))
@@ -237,7 +236,7 @@ def test_whatever_follows_a_repeated_round_is_repeated(tmp_path: Path, order: li
 
 def test_a_round_that_links_two_histories_is_no_first_one(tmp_path: Path) -> None:
     """Round 1 of one file and of another are both fine, until round 2 is of the people of both."""
-    runs = Runs(tmp_path / "runs.record")
+    runs = ReleaseRecord(tmp_path / "runs.record")
     for place, file in enumerate("ab"):
         assert take(runs, ONE, place, again=False, files=file) == (TWO_ROUNDS.epsilon, DELTA)
     assert take(runs, TWO, 2, again=False, files="ab") is None

@@ -20,7 +20,7 @@ from chaffinch.analysis.adjust import was_adjusted
 from chaffinch.analysis.rounds import RoundAnswer, change_ends
 from chaffinch.charts.rounding import add_promises
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
+from chaffinch.ledger.release_record import RunRelease, are_covered, promise_together
 from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import weakest_unit
 from chaffinch.privacy import Guarantee

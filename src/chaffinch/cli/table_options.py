@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
@@ -87,11 +86,8 @@ class TableOptions:
 
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
     """Return what a survey file or a plan file asks, with the plan if there is one."""
-    from chaffinch.runs.asked import planned_collection, surveyed_collection
+    from chaffinch.runs.asked import collection_of
 
-    if path.suffix.lower() == ".json":
-        if plan is not None:
-            raise InvalidInput("plan", "given once", Unquoted("two plan files"))
-        return planned_collection(paths.open_plan(path, output))
-    survey = paths.open_survey(path)
-    return surveyed_collection(survey, None if plan is None else paths.open_plan(plan, output))
+    planned = path.suffix.lower() == ".json"
+    found = paths.open_plan(path, output) if planned else paths.open_survey(path)
+    return collection_of(found, None if plan is None else paths.open_plan(plan, output))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
-from chaffinch.plans.plan import load_plan
+from chaffinch.plans.plan import Plan, load_plan
+from chaffinch.questions import asked_apart
 from chaffinch.runs.privacy_unit import PrivacyUnit
 from chaffinch.runs.results import PLAN
 
 if TYPE_CHECKING:
     from chaffinch.planning.survey_file import SurveyFile
-    from chaffinch.plans.plan import Plan
     from chaffinch.questions import PublicGroup, Question
     from chaffinch.runs.listener import Listener
     from chaffinch.tables.settings import Settings
@@ -130,10 +130,16 @@ def planned_collection(plan: Plan) -> PlannedCollection:
     return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
 
 
-def surveyed_collection(survey: SurveyFile, plan: Plan | None = None) -> Collection:
-    """Return what a survey asks, with the plan that was made for it if there is one."""
-    from chaffinch.questions import asked_apart
+def collection_of(found: SurveyFile | Plan, plan: Plan | None) -> Collection:
+    """Return what a survey asks, with the plan that was made for it if there is one, or a plan."""
+    if not isinstance(found, Plan):
+        return _surveyed_collection(found, plan)
+    if plan is not None:
+        raise InvalidInput("plan", "given once", Unquoted("two plan files"))
+    return planned_collection(found)
 
+
+def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
     rows = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
     if plan is None:
         apart, group = asked_apart(survey.survey.questions), survey.survey.group

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
-from chaffinch.ledger.runs import Runs
+from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.tables.fingerprint import Fingerprint, answers_in
 from chaffinch.tables.read import open_table
 
@@ -78,7 +78,7 @@ class SourceState:
 class KnownData:
     """The data of a run by all names that are known so far, and the record that holds them."""
 
-    record: Runs
+    record: ReleaseRecord
     source: Any = field(repr=False)
     state: SourceState
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class KnownData:
     def of(cls, source: object) -> KnownData:
         """Return the data of a table by its content; those in a pipe have no name yet."""
         file = SourceState.of_file(source)
-        record = Runs()
+        record = ReleaseRecord()
         state = file if file.digest else SourceState.of_memory(source, record.key)
         names = (record.name_of(state.kind, state.digest.encode()),) if state.digest else ()
         return cls(record, source, state, names, {})

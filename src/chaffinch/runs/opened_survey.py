@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InvalidInput, Unquoted
+from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import SurveyFile, load_survey
-from chaffinch.plans.plan import Plan, load_plan
-from chaffinch.runs.asked import Collection, planned_collection, surveyed_collection
+from chaffinch.plans.plan import Plan, load_plan, require_plan
+from chaffinch.runs.asked import Collection, collection_of
 
 if TYPE_CHECKING:
     from chaffinch.disk.files import AnyPath
@@ -28,10 +28,6 @@ def open_collection(
     for one in (found, made):
         for words in one.warnings if isinstance(one, Plan) else ():
             listener.say(f"warning: {words}")
-    if isinstance(found, SurveyFile):
-        return surveyed_collection(found, made)
-    if not isinstance(found, Plan):
+    if not isinstance(found, (Plan, SurveyFile)):
         raise InvalidInput("survey", "the path of a survey or a plan, or a plan", type(survey))
-    if made is not None:
-        raise InvalidInput("plan", "given once", Unquoted("two plans"))
-    return planned_collection(found)
+    return collection_of(found, None if made is None else require_plan(made))

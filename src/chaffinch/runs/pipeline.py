@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidInput, Unquoted
-from chaffinch.ledger.runs import Runs
+from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.release.documents import load_release
 from chaffinch.runs.answer_table import AnswerTable, TableInput, open_answers
 from chaffinch.runs.known_data import KnownData
@@ -257,7 +257,7 @@ def _make_bill(tally: Tally, plan: Plan, permit: Permit, request: str, options: 
 
 def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResult]:
     """Put in place what waits in a folder, or in those of its public groups."""
-    payer = options.terms.payer or Runs()
+    payer = options.terms.payer or ReleaseRecord()
     places = [results, *map(results.of_group, group_folders(results.folder))]
     done = False
     for place in [one for one in places if one.waits] or [results]:

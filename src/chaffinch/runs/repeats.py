@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chaffinch.charts.rounding import count_of, promise_text
 from chaffinch.disk.paid_files import Bill
 from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, DataRepeated, InvalidInput, Unquoted
-from chaffinch.ledger.runs import RunRelease, are_covered, promise_together
+from chaffinch.ledger.release_record import RunRelease, are_covered, promise_together
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.release.surveys import Release, Together
 

@@ -21,7 +21,7 @@ from chaffinch.disk.files import state_folder
 from chaffinch.errors import DataRepeated, Reason, StorageFault
 from chaffinch.ledger import Charge
 from chaffinch.ledger.charge import promised_at, total
-from chaffinch.ledger.runs import _SAME_DATA, RunRelease, Runs, promise_together
+from chaffinch.ledger.release_record import _SAME_DATA, ReleaseRecord, RunRelease, promise_together
 from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
 
 BITS = FlippedBits(users=200, flip_probability="0.1")
@@ -39,15 +39,15 @@ def release(number: int, plan: str = "plan", *, rounds: int = 1, round_: int = 1
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path / "state" / "runs.record")
+def runs(tmp_path: Path) -> ReleaseRecord:
+    return ReleaseRecord(tmp_path / "state" / "runs.record")
 
 
-def names(runs: Runs, *words: str) -> list[str]:
+def names(runs: ReleaseRecord, *words: str) -> list[str]:
     return [runs.name_of("rows", word.encode()) for word in words]
 
 
-def test_a_chain_of_shared_names_leads_to_all_releases(runs: Runs) -> None:
+def test_a_chain_of_shared_names_leads_to_all_releases(runs: ReleaseRecord) -> None:
     one, two, three, apart = map(release, range(4))
     runs.add(one, names(runs, "file", "rows"), ())
     assert runs.of_same_data(names(runs, "other")) == ()
@@ -85,7 +85,7 @@ def test_the_search_for_releases_of_one_file_grows_with_their_number() -> None:
         assert steps(connection, range(101, 401)) < 6 * once, "of four times as many"
 
 
-def test_recorded_once_removed_once(runs: Runs) -> None:
+def test_recorded_once_removed_once(runs: ReleaseRecord) -> None:
     one = release(1)
     assert not runs.is_charged("", one.subject)
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_recorded_once_removed_once(runs: Runs) -> None:
     assert runs.of_same_data(names(runs, "a")) == ()
 
 
-def test_what_was_removed_leaves_no_name_to_the_next_release(runs: Runs) -> None:
+def test_what_was_removed_leaves_no_name_to_the_next_release(runs: ReleaseRecord) -> None:
     """The next one gets the same number."""
     runs.add(release(1), names(runs, "a"), ())
     runs.remove(release(1).subject)
@@ -105,7 +105,7 @@ def test_what_was_removed_leaves_no_name_to_the_next_release(runs: Runs) -> None
     assert runs.of_same_data(names(runs, "a")) == ()
 
 
-def test_releases_that_have_every_name(runs: Runs) -> None:
+def test_releases_that_have_every_name(runs: ReleaseRecord) -> None:
     one, two = release(1), release(2, "another")
     runs.add(one, names(runs, "a", "b"), ())
     runs.add(two, names(runs, "b", "c"), (one,))
@@ -117,13 +117,13 @@ def test_releases_that_have_every_name(runs: Runs) -> None:
 
 
 def test_every_user_has_a_record(tmp_path: Path) -> None:
-    runs = Runs()
+    runs = ReleaseRecord()
     assert (state_folder() / "releases.record").is_file()
     assert (len(bytes.fromhex(runs.id)), len(runs.key)) == (16, 32)
-    assert Runs().id == runs.id != Runs(tmp_path / "other").id
+    assert ReleaseRecord().id == runs.id != ReleaseRecord(tmp_path / "other").id
 
 
-def test_names_stay_what_they_are(runs: Runs) -> None:
+def test_names_stay_what_they_are(runs: ReleaseRecord) -> None:
     """Otherwise the record would not know the data of earlier versions."""
     told = hmac.new(runs.key, b"rows\0content", hashlib.sha256).hexdigest()
     assert runs.name_of("rows", b"content") == told
@@ -131,7 +131,7 @@ def test_names_stay_what_they_are(runs: Runs) -> None:
 
 def test_of_what_is_being_recorded_nobody_knows_how_far_it_came(tmp_path: Path) -> None:
     path = tmp_path / "runs.record"
-    runs = Runs(path)
+    runs = ReleaseRecord(path)
     path.write_bytes(b"something else")
     with pytest.raises(StorageFault) as caught:
         runs.add(release(1), [], ())
@@ -143,11 +143,11 @@ def test_of_what_is_being_recorded_nobody_knows_how_far_it_came(tmp_path: Path) 
         runs.units_of("plan")
     assert caught.value.reason is None
     with pytest.raises(StorageFault) as caught:
-        Runs(path / "below")
+        ReleaseRecord(path / "below")
     assert caught.value.reason is None
 
 
-def test_of_runs_at_the_same_time_one_is_first(runs: Runs) -> None:
+def test_of_runs_at_the_same_time_one_is_first(runs: ReleaseRecord) -> None:
     def add(number: int) -> bool:
         try:
             runs.add(release(number), names(runs, "a"), ())
@@ -164,13 +164,13 @@ def test_of_runs_at_the_same_time_one_is_first(runs: Runs) -> None:
 
 
 def test_the_file_is_the_owners_and_tells_nothing_of_the_data(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "new" / "runs.record")
+    runs = ReleaseRecord(tmp_path / "new" / "runs.record")
     runs.add(release(1), names(runs, "secret rows"), ())
     path = tmp_path / "new" / "runs.record"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert b"secret rows" not in path.read_bytes()
-    again, other = Runs(path), Runs(tmp_path / "other" / "runs.record")
+    again, other = ReleaseRecord(path), ReleaseRecord(tmp_path / "other" / "runs.record")
     assert (again.id, again.key) == (runs.id, runs.key)
     assert other.id != runs.id
     assert names(other, "secret rows") != names(runs, "secret rows") == names(again, "secret rows")
@@ -229,19 +229,19 @@ def test_rounds_of_one_plan_cover_each_other_once() -> None:
 
 def test_a_damaged_or_foreign_record_is_not_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "runs.record"
-    Runs(path)
+    ReleaseRecord(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM head")
     with pytest.raises(StorageFault, match="record of runs"):
-        Runs(path)
+        ReleaseRecord(path)
     path.write_bytes(b"something else, of some length" * 100)
     with pytest.raises(StorageFault, match="record of runs"):
-        Runs(path)
+        ReleaseRecord(path)
     path.unlink()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE head (record TEXT, key BLOB)")
     with pytest.raises(StorageFault, match="another file"):
-        Runs(path)
+        ReleaseRecord(path)
 
 
 def test_several_reports_of_each_person_cost_less_together_than_added_up() -> None:

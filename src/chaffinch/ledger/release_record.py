@@ -185,7 +185,7 @@ def _repeats(times: Mapping[int, int], rounds: int) -> int:
     return max(repeats.values())
 
 
-class Runs:
+class ReleaseRecord:
     """The releases of this user's runs, in a file that only grows."""
 
     def __init__(self, path: AnyPath | None = None) -> None:
