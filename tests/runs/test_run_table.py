@@ -123,19 +123,6 @@ def test_a_column_that_cannot_be_read_does_not_matter(plan: cf.Plan, table: Colu
         cf.run(plan, frame)
 
 
-def test_releases_add_up_and_those_that_protect_nobody_are_refused(table: Columns) -> None:
-    survey = cf.Survey({"tea": cf.Bit()})
-    weak = cf.plan(survey, users=USERS, target=cf.Target(4, 1e-6), max_messages=1)
-    assert cf.run(weak, table, again=True).together is None
-    with pytest.raises(DataRepeated, match="protects nobody") as refused:
-        cf.run(weak, table, again=True)
-    assert "--anyway (anyway=True)" in refused.value.hint
-    both = cf.run(weak, table, again=True, anyway=True).together
-    assert both is not None
-    assert (both.releases, both.unit) == (2, "row")
-    assert 4.6 < both.guarantee.epsilon <= 8
-
-
 # ------------------------------------------------------------------ files, and none
 
 
