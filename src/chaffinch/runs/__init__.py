@@ -1,4 +1,4 @@
-"""Where one party holds the table: check it, draft a survey, run it, pay for what is released."""
+"""Releases from a table that one party holds: check the table, draft a survey, run it, pay once."""
 
 from __future__ import annotations
 

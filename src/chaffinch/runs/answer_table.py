@@ -1,4 +1,4 @@
-"""A table that answers what is asked: opened, read in one known way, and every cell checked."""
+"""Opening a table of answers: its columns, its formats, its people, and a check of every cell."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from chaffinch.tables.substitutions import Substitutions
 
 _MANY = 2
-"""With so many times the rows that are needed, another plan is worth a thought."""
+"""With so many times the rows that are needed, a larger `users` gives a smaller error."""
 
 
 @dataclass(frozen=True)
 class TableInput:
-    """Where a table comes from, and what was said of how it is written and whose rows it holds."""
+    """A table that was not opened yet, with what the caller says of its format and its people."""
 
     source: Any = field(repr=False)
     """A path, ``-`` for the pipe, an address, a stream, a frame, an Arrow object, or columns."""
@@ -44,13 +44,13 @@ class TableInput:
     rows_are_people: bool = False
 
     def joined_settings(self, before: Settings | None) -> Settings:
-        """Return how the table is written, as far as it was said here, or ``before``."""
+        """Return the settings of the caller, completed by those of the survey (``before``)."""
         return self.settings if before is None else joined(self.settings, before)
 
     def open(self, listener: Listener, before: Settings | None = None) -> Table:
-        """Return the table; tell how it is read, if that is guessed.
+        """Open the table and report every guess about its format.
 
-        ``before`` is how the survey says that it is written.
+        ``before`` has the settings of the survey.
         """
         if isinstance(self.source, (str, os.PathLike)):
             require_input(os.fspath(self.source), "answers")
@@ -62,31 +62,31 @@ class TableInput:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """A table of which it is known where each question is answered, and whose rows it holds."""
+    """An open table with the columns of its answers and its privacy unit."""
 
     asked: Collection
     table: Table
     columns: Mapping[str, str]
-    """The columns that were named, by the survey or since."""
+    """The columns that the survey or the caller has named."""
     whose: PrivacyUnit
 
     @property
     def answer_columns(self) -> dict[str, AnswerColumns]:
-        """Return where each question is answered; refuse a column that is not there."""
+        """Return the columns of each question; refuse one that is not in the table."""
         found = _find_columns(self.asked.questions, self.table, self.columns)
         return dict(zip(self.asked.questions, found, strict=True))
 
     def of_chosen_group(self) -> AnswerTable:
-        """Return the rows of the public group that was chosen, or all."""
+        """Return the rows of the chosen public group, or all rows."""
         found, _ = group_rows(self.asked.group, self.table, self.columns)
         return replace(self, table=found)
 
     def check(self, listener: Listener, substitutions: Substitutions | None = None) -> Table:
         """Return the rows that count; refuse all faulty cells of a table at once, and too few rows.
 
-        What is wrong with the table costs nothing here: nothing was planned yet. Of people some
-        rows are drawn, which are the same ones from now on. ``substitutions`` counts cells that
-        count as something else than what they hold, in all rows.
+        This comes before planning, so a faulty table costs no time. Where a column identifies
+        people, some rows of each are drawn, once for the whole run. ``substitutions`` counts the
+        cells of all rows that count as something else than they hold.
         """
         if self.whose.person is not None:
             found = self.draw(listener, substitutions)
@@ -133,7 +133,7 @@ class AnswerTable:
 
 
 def open_answers(asked: Collection, given: TableInput, listener: Listener) -> AnswerTable:
-    """Return a table of which it is known, and told, how its answers are read."""
+    """Open a table, find the columns of its answers, and report how they are read."""
     columns = named_columns(asked, given)
     whose = asked.unit_of(given.person, rows_are_people=given.rows_are_people)
     table = given.open(listener, asked.table)
@@ -141,7 +141,7 @@ def open_answers(asked: Collection, given: TableInput, listener: Listener) -> An
 
 
 def named_columns(asked: Collection, given: TableInput) -> dict[str, str]:
-    """Return which column answers which question, as far as the survey or the input says."""
+    """Return which column answers which question, as far as the survey or the caller says."""
     if not isinstance(given.columns, Mapping):
         raise InvalidInput(
             "columns", "a mapping from questions to columns", given.columns,
@@ -157,7 +157,7 @@ def named_columns(asked: Collection, given: TableInput) -> dict[str, str]:
 def read_as_asked(
     asked: Collection, table: Table, columns: Mapping[str, str], listener: Listener
 ) -> Table:
-    """Return a table of which it is known, and told, how its numbers are read."""
+    """Return the table with the formats of its numbers settled; report every guess."""
     places = _find_columns(asked.questions, table, columns)
     if len(table.columns) == 1 and places[0].shown not in table.columns:
         # Its name is not told: of a table without a first line for names it is a cell.
@@ -172,7 +172,7 @@ def read_as_asked(
 def _find_columns(
     questions: Mapping[str, Question], table: Table, columns: Mapping[str, str]
 ) -> tuple[AnswerColumns, ...]:
-    """Return where each question is answered; refuse a column that is not there."""
+    """Return the columns of each question; refuse one that is not in the table."""
     with _explaining_columns(questions, columns):
         found = find_columns(questions, table, columns or None)
         for place in found:
@@ -182,7 +182,7 @@ def _find_columns(
 
 @contextmanager
 def _explaining_columns(questions: Named[str], named: Named[str]) -> Iterator[None]:
-    """Say of a question without a column of its name how to name its column."""
+    """Add to an error about a missing column how to name another one."""
     try:
         yield
     except InvalidTable as error:

@@ -1,4 +1,4 @@
-"""What is asked of a table, and of how many: by a survey, or by a plan that was made before."""
+"""What a run asks of a table, and of how many people: from a survey, or from an existing plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_NOTE = 1 << 10
 
 @dataclass(frozen=True)
 class Collection(ABC):
-    """What is asked of how many."""
+    """The questions of a run, and how many reports they need."""
 
     questions: Mapping[str, Question]
     reports: int
@@ -40,12 +40,12 @@ class Collection(ABC):
     table: Settings | None
     """How the survey says that the table is written."""
     rows: PrivacyUnit
-    """What is said of whose rows they are."""
+    """What the survey says about people and rows."""
     group: PublicGroup | None
     """The question whose answers are public."""
 
     def unit_of(self, person: str | None, *, rows_are_people: bool) -> PrivacyUnit:
-        """Return whose rows a table holds; what is said here comes before what the survey says."""
+        """Return whose rows a table holds; these arguments come before what the survey says."""
         found = self.rows
         if person is not None or rows_are_people:
             found = replace(found, person=person, rows_are_people=rows_are_people)
@@ -54,17 +54,17 @@ class Collection(ABC):
 
     @property
     def is_of_all_groups(self) -> bool:
-        """Return whether there are public groups, and none of them was chosen."""
+        """Return whether there are public groups and none of them was chosen."""
         return self.group is not None and self.group.value is None
 
     def of_group(self, value: str) -> Collection:
-        """Return what is asked of one public group."""
+        """Return the collection of one public group."""
         if self.group is None:
             raise InvalidInput("group", "given for a survey with public groups only", value)
         return replace(self, group=replace(self.group, value=value))
 
     def planned_by(self, plan: Plan) -> Collection:
-        """Return the same with a plan that was made for it."""
+        """Return the same collection with a plan that was made for it."""
         return PlannedCollection(
             self.questions, self.reports, self.named, self.table, self.rows, self.group, plan
         )
@@ -76,16 +76,16 @@ class Collection(ABC):
 
     @abstractmethod
     def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
-        """Return the plan: the one that was given, that was kept in a folder, or a new one."""
+        """Return the plan: the given one, the one that is kept in the folder, or a new one."""
 
     @abstractmethod
     def keep_plan(self, folder: Path, plan: Plan) -> None:
-        """Keep a new plan where the same survey finds it, whatever becomes of its first run."""
+        """Save a new plan where the same survey finds it, even if its first run fails."""
 
 
 @dataclass(frozen=True)
 class PlannedCollection(Collection):
-    """What a given plan asks; it is kept where it was."""
+    """The collection of a plan that exists already; its file stays where it is."""
 
     plan: Plan
 
@@ -125,13 +125,13 @@ class _Unplanned(Collection):
 
 
 def planned_collection(plan: Plan) -> PlannedCollection:
-    """Return what a plan asks."""
+    """Return the collection of a plan."""
     rows = PrivacyUnit(contributions=plan.contributions)
     return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
 
 
 def collection_of(found: SurveyFile | Plan, plan: Plan | None) -> Collection:
-    """Return what a survey asks, with the plan that was made for it if there is one, or a plan."""
+    """Return the collection of a survey, with its plan if there is one, or that of a plan."""
     if not isinstance(found, Plan):
         return _surveyed_collection(found, plan)
     if plan is not None:

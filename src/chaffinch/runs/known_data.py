@@ -1,8 +1,9 @@
-"""What the data of a run are called in the record of releases, and that they stayed as they were.
+"""Identifying the data of a run in the record of releases, and detecting changes during the run.
 
-A file is known by its bytes, a table in memory by its columns, and both, like what comes through
-a pipe, by their rows and their answers once these were read. So a frame is found again in a file
-with the same rows. All names are keyed: without the record they say nothing.
+A file is identified by its bytes, a table in memory by all of its columns, and every table, also
+one from a pipe, by its rows and its answers once they have been read. So the record recognizes a
+data frame that was released from a file. All names are keyed digests: without the key, which only
+the record has, they reveal nothing.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceState:
-    """What a table held at a moment: a digest of its content, and when its file was changed."""
+    """The content of a table at one moment: a digest, and the times and identity of its file."""
 
     kind: str
-    """What the digest is of: a file, a table in memory, or nothing."""
+    """``file``, ``memory``, or empty where there is no digest."""
     digest: str
-    """Empty for what can be read once only."""
+    """Empty for a table that can be read only once."""
     changed: tuple[int, ...] = ()
 
     @classmethod
     def of_file(cls, source: object) -> SourceState:
-        """Return the state of a file now; of anything else, that it is none."""
+        """Return the state of a file; for anything else a state without a digest."""
         path = Path(source) if isinstance(source, (str, os.PathLike)) else None
         if path is None or source == "-" or not path.is_file():
             return cls("", "")
@@ -54,10 +55,11 @@ class SourceState:
 
     @classmethod
     def of_memory(cls, source: object, key: bytes) -> SourceState:
-        """Return the state of a table in memory; of what is read once, that nobody knows it.
+        """Return the state of a table in memory; without a digest if it can be read only once.
 
-        All of its columns count, as do all bytes of a file: other questions to the same table are
-        asked of the same people. One that cannot be read at all answers no question.
+        The digest covers all columns, as that of a file covers all bytes: other questions to the
+        same table concern the same people. A column that cannot be read is left out, since it
+        answers no question.
         """
         named = isinstance(source, (str, os.PathLike))
         if named or hasattr(source, "read") or hasattr(source, "read_next_batch"):
@@ -76,21 +78,21 @@ class SourceState:
 
 @dataclass(frozen=True)
 class KnownData:
-    """The data of a run by all names that are known so far, and the record that holds them."""
+    """The data of a run with the names that are known so far, and the record of releases."""
 
     record: ReleaseRecord
     source: Any = field(repr=False)
     state: SourceState
     names: tuple[str, ...]
-    """What the data are called; by their rows last."""
+    """The names of the data in the record; the one by their rows is the last."""
     seen: Mapping[str, Fingerprint]
-    """What was last read of the table: its answers, then its rows."""
+    """Fingerprints of what was last read of the table: its answers, then its rows."""
     answers: bytes | None = None
-    """What the answers were when every cell was checked, of a table that is read again."""
+    """The fingerprint of the answers at the check, for a table that is read again later."""
 
     @classmethod
     def of(cls, source: object) -> KnownData:
-        """Return the data of a table by its content; those in a pipe have no name yet."""
+        """Return the data of a table; those from a pipe have no name yet."""
         file = SourceState.of_file(source)
         record = ReleaseRecord()
         state = file if file.digest else SourceState.of_memory(source, record.key)
@@ -99,24 +101,24 @@ class KnownData:
 
     @property
     def can_be_recognized(self) -> bool:
-        """Return whether the same table is known to be the same before it is read."""
+        """Return whether the same table is recognized before its rows are read."""
         return bool(self.state.digest)
 
     def watch(self, table: Table, places: Mapping[str, AnswerColumns]) -> tuple[Table, KnownData]:
-        """Return the same table, and the data that know its rows and answers once it is read."""
+        """Return the same table and data, which take a fingerprint whenever the table is read."""
         rows = Fingerprint(self.record.key)
         answers = Fingerprint(self.record.key, answers_in(places))
         watched = answers.watch(rows.watch(table))
         return watched, replace(self, seen={"answers": answers, "rows": rows})
 
     def after_check(self) -> KnownData:
-        """Return the data by their rows and answers, which were read for the first time."""
+        """Return the data with the names by rows and answers, after they were read to the end."""
         return replace(self._by_rows(), answers=self.seen["answers"].value)
 
     def after_encoding(self) -> KnownData:
-        """Return the data after they were read for the last time; refuse those that have changed.
+        """Return the data with all names, after the last reading; refuse a table that changed.
 
-        Nobody knows what was read of a table that is another one now.
+        If it changed, it is unknown which content was checked and which was encoded.
         """
         again = self.answers is not None
         if self.state.kind == "file":
@@ -137,9 +139,10 @@ class KnownData:
         return replace(self, names=(*self.names, *names))
 
     def request(self, facts: Sequence[object]) -> str:
-        """Return a name for all that a release follows from: the table, and ``facts``.
+        """Return a name for everything that determines a release: the table, and ``facts``.
 
-        Keyed, as it waits beside the release: who knows all rows but one could try that one.
+        It is stored beside a staged release, so it is keyed: whoever knows all rows but one could
+        otherwise try all values of that one.
         """
         content = json.dumps([self.state.digest, *facts], sort_keys=True).encode()
         return self.record.name_of("request", content)

@@ -1,4 +1,4 @@
-"""Who is told how a run goes on: callbacks, or nobody. A command has a listener of its own."""
+"""How a run reports notes and progress: to callbacks, or to the listener of the command line."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ if TYPE_CHECKING:
     from chaffinch.tables.parallel import Progress
 
 _PAUSE = 0.2
-"""Seconds between two counts that a callback is told, but for the last one."""
+"""Seconds between two reports of one count; the last one is always reported."""
 
 
 class Listener(Protocol):
-    """Is told notes and steps; nothing of it is a result."""
+    """Receives notes and progress, which are never part of a result."""
 
     def say(self, text: str) -> None:
-        """Tell a note or a warning."""
+        """Report a note or a warning."""
         ...
 
     def advise(self, text: str) -> None:
-        """Tell what the result says in its own way, too."""
+        """Report a note that repeats what the result says; a listener may drop it."""
         ...
 
     def thinking(self, words: str) -> AbstractContextManager[Callable[[str], None]]:
-        """Tell that a step has begun; yield what is told of its parts."""
+        """Report that a step has begun; yield a function that reports its parts."""
         ...
 
     def counting(self, words: str, unit: str) -> AbstractContextManager[Progress]:
-        """Tell that a step has begun; yield what is told how much of it is done."""
+        """Report that a step has begun; yield a function that reports how much of it is done."""
         ...
 
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Passes notes to one function and steps to another, where there are such."""
+    """Passes notes to one function and progress to another, if they are given."""
 
     tell: Callable[[str], object] | None = None
     progress: Callable[[str], object] | None = None
 
     def say(self, text: str) -> None:
-        """Tell a note or a warning."""
+        """Report a note or a warning."""
         if self.tell is not None:
             self.tell(text)
 
     def advise(self, text: str) -> None:
-        """Tell what the result says in its own way, too."""
+        """Report a note that repeats what the result says; a listener may drop it."""
         self.say(text)
 
     def _step(self, text: str) -> None:
@@ -57,13 +57,13 @@ class Callbacks:
 
     @contextmanager
     def thinking(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Tell that a step has begun; yield what is told of its parts."""
+        """Report that a step has begun; yield a function that reports its parts."""
         self._step(words)
         yield lambda part: self._step(f"{words}: {part}")
 
     @contextmanager
     def counting(self, words: str, unit: str) -> Iterator[Progress]:
-        """Tell that a step has begun; yield what is told how much of it is done."""
+        """Report that a step has begun; yield a function that reports how much of it is done."""
         self._step(words)
         last = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""What is asked, as somebody names it in Python: a survey file, a plan file, or a plan."""
+"""Opening the survey argument of the Python functions: a survey file, a plan file, or a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def open_collection(
     survey: AnyPath | Plan, plan: AnyPath | Plan | None, listener: Listener
 ) -> Collection:
-    """Return what a survey or a plan asks, with the plan of a survey if there is one."""
+    """Return the collection of a survey or a plan, with the plan of a survey if there is one."""
     found: object = survey
     if isinstance(survey, (str, os.PathLike)):
         place = Path(survey)

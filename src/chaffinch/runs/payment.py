@@ -1,7 +1,7 @@
-"""Who pays for a release, in which order, and what becomes of one that was paid for and stopped.
+"""Payment for releases: who pays, in which order, and how an interrupted release is finished.
 
-Order: the files of a release are in full on the disk, then it is paid for, durably, then the files
-get their names (``disk.paid_files``).
+The order is: all files of a release are staged on disk, the payment is made durable, and then the
+files are put in place (``disk.paid_files``).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class Payer(Protocol):
-    """Who knows what was paid for: a ledger, or the record of releases."""
+    """Whoever pays and knows what has been paid: a ledger, or the record of releases."""
 
     @property
     def id(self) -> str:
-        """Return the name that is noted with what waits for it."""
+        """Return the identifier that is stored with staged files."""
         ...
 
     def is_charged(self, key: str, subject: str, /) -> bool:
-        """Return whether something was paid for, durably."""
+        """Return whether a payment is durable."""
         ...
 
 
 @dataclass(frozen=True)
 class Account:
-    """A ledger that pays, and what its file is called."""
+    """A ledger that pays, and the name of its file."""
 
     ledger: Ledger
     name: str
@@ -52,9 +52,9 @@ class Account:
         command: str,
         request: str = "",
     ) -> Bill:
-        """Return what the ledger pays for a release; ``pay`` charges it.
+        """Return the bill of a release for the ledger; ``pay`` charges it.
 
-        ``command`` finishes the release when it was stopped.
+        ``command`` is what finishes the release after an interruption.
         """
         return Bill(
             payer=self.ledger.id,
@@ -70,12 +70,12 @@ class Account:
 
 @dataclass(frozen=True)
 class Charged:
-    """A charge that is in the ledger."""
+    """A charge in the ledger."""
 
     account: Account
     key: str
     before: bool
-    """Whether it was there already, so that nothing was charged now."""
+    """Whether it was charged before, so that nothing was charged now."""
 
     def document(self) -> dict[str, Any]:
         """Return the charge and where it leaves the budget."""
@@ -91,13 +91,13 @@ class Charged:
 
 @dataclass(frozen=True)
 class ReleaseTerms:
-    """How a tally becomes a release, and which ledger pays for it."""
+    """Options of a release: confidence level, adjustment, and the ledger that pays."""
 
     level: float = 0.95
     adjustment: str = "none"
     account: Account | None = None
     key: str | None = None
-    """What the release is called in the ledger; without one the digest of its batch."""
+    """The name of the release in the ledger; by default the digest of its batch."""
 
     @property
     def payer(self) -> Payer | None:
@@ -107,7 +107,7 @@ class ReleaseTerms:
     def release(self, tally: Tally, plan: Plan, *, one_party: bool = False) -> Release:
         """Return the release, which is not paid for yet.
 
-        It says so where ``one_party`` held all answers and added the noise.
+        With ``one_party`` it states that one party held all answers and added the noise.
         """
         from chaffinch.analysis.analyze import analyze
 
@@ -118,7 +118,7 @@ class ReleaseTerms:
     def bill(
         self, tally: Tally, plan: Plan, *, command: str, request: str = "", one_party: bool = False
     ) -> Bill | None:
-        """Return what a ledger pays for the release; ``request`` is what was asked for."""
+        """Return the bill of the release if a ledger pays; ``request`` names what was asked for."""
         from chaffinch.analysis.analyze import charge_release, release_occasion
 
         account = self.account
@@ -137,9 +137,9 @@ def hand_out_release(
     check: Callable[[], object],
     tell: Callable[[str], object],
 ) -> Charged | None:
-    """Put the files of a release in place, paid for first if there is a bill.
+    """Stage the files of a release, pay the bill if there is one, and put the files in place.
 
-    ``check`` refuses a file that must not be replaced. Returns the charge, if it is a ledger's.
+    ``check`` refuses to replace a protected file. Returns the charge if a ledger has paid.
     """
     before = bill is not None and bill.paid()
     commit_paid_files(files, bill, check=check, tell=tell)
@@ -154,15 +154,15 @@ def finish_release(
     inputs: Sequence[str | Path],
     request: str | None = None,
 ) -> list[StagedFiles]:
-    """Put in place what an earlier command has paid for and could not hand out any more.
+    """Put in place the staged files of an earlier command that has paid and was interrupted.
 
-    Only who was to pay knows whether it has, so what waits for another one stays.
-    With a ``request``, what was paid for another request stays, too, and the command is refused;
-    so is what another user left, if somebody pays.
+    Only the payer knows whether it has paid, so files staged for another payer stay.
+    With a ``request``, files that were paid for another request also stay, and the command is
+    refused; it is also refused if another user has left staged files and somebody pays.
     """
 
     def paid(waiting: StagedFiles) -> bool | None:
-        """Return whether it is paid for; None where only another payer can say."""
+        """Return whether it is paid for; None if only another payer knows."""
         if payer is None or waiting.payer != payer.id:
             return None
         charged = payer.is_charged(waiting.key, waiting.subject)
@@ -182,7 +182,7 @@ def finish_release(
 
 
 def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
-    """Refuse to replace a release that nobody could see before: it came into place just now."""
+    """Refuse to replace a release that was put in place just now: nobody has seen it yet."""
     for one in finished:
         if one.subject != subject:
             raise InvalidInput(

@@ -1,9 +1,9 @@
 """From a table to a release: check, plan, encode, shuffle, analyze, pay, put in place.
 
-Each step takes what the steps before it have returned. What a run may cost people is decided
-twice: before anything is encoded, and when the table was read to its end, because other runs go on
-meanwhile and the rows of a pipe are known only then. The order in which a release is written, paid
-for and put in place is that of ``runs.payment``.
+Each step takes the results of the steps before it. Whether another release of the data is
+permitted is decided twice: before anything is encoded, to save the time, and after the table was
+read to its end, because another run may have been quicker and because the rows of a pipe are known
+only then. ``runs.payment`` has the order of staging, payment and commit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a table becomes a release."""
+    """Options of a run."""
 
     results: Results = field(default_factory=NoFiles)
     round: int | None = None
@@ -52,18 +52,18 @@ class RunOptions:
     anyway: bool = False
     terms: ReleaseTerms = field(default_factory=ReleaseTerms)
     command: str = ""
-    """What finishes the run when it was stopped, as somebody can type it."""
+    """What finishes the run after an interruption; it is stored with the staged files."""
     listener: Listener = field(default_factory=Callbacks)
 
     @property
     def rules(self) -> RepeatRules:
-        """Return what was said about other releases of the same data."""
+        """Return what the caller permits about other releases of the same data."""
         return RepeatRules(self.again, self.anyway, self.terms.account is not None)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A release that is paid for, and in its place if it has one."""
+    """A release that is paid for, and in place if there is an output folder."""
 
     release: Release
     charge: Charged | None
@@ -72,7 +72,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class _CheckedTable:
-    """A table whose cells are checked, and what is known of its rows."""
+    """A table in which every cell was checked, and the names of its data."""
 
     answers: AnswerTable
     rows: Table
@@ -80,7 +80,7 @@ class _CheckedTable:
     data: KnownData
 
     def request(self, plan: Plan, given: TableInput, options: RunOptions) -> str:
-        """Return a name for all that the release follows from."""
+        """Return a name for everything that determines the release."""
         terms, answers = options.terms, self.answers
         written = repr(given.joined_settings(answers.asked.table))
         table = [plan.id, answers.columns, written, repr(answers.whose)]
@@ -92,9 +92,10 @@ class _CheckedTable:
 def run_all(
     asked: Collection, given: TableInput, options: RunOptions, *, group: str | None = None
 ) -> Iterator[RunResult]:
-    """Make the release that is asked for; of public groups that of each which is large enough.
+    """Yield the release of a collection; with public groups one of each large enough group.
 
-    A ``group`` is taken alone. The same run of several groups goes on where one was stopped.
+    With ``group`` only that group is released. A run of several groups that was interrupted goes
+    on with the groups that are left.
     """
     if group is not None:
         asked = asked.of_group(group)
@@ -124,10 +125,10 @@ def run_all(
 def release_table(
     asked: Collection, given: TableInput, options: RunOptions, *, resuming: bool = False
 ) -> RunResult | None:
-    """Check, plan, encode, shuffle and analyze what one collection asks.
+    """Release one collection: check, plan, encode, shuffle, analyze, pay, put in place.
 
-    Where an earlier run is resumed, a release that it has put in place stays: then there is
-    nothing to do, and nothing is returned.
+    With ``resuming``, a release that an earlier run has put in place stays as it is, and None is
+    returned.
     """
     results, listener, round_ = options.results, options.listener, options.round
     results.prepare()
@@ -163,9 +164,9 @@ def release_table(
 
 
 def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _CheckedTable:
-    """Check every cell of a table, and whether its people may have one more release.
+    """Check every cell, and refuse a repeated release if no plan could cover it.
 
-    Before a minute is spent on planning.
+    This comes before planning, which can take a minute.
     """
     listener = options.listener
     unread = KnownData.of(given.source)
@@ -190,13 +191,13 @@ def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _
 
 
 def _tell_substitutions(substitutions: Substitutions | None, listener: Listener) -> None:
-    """Tell whoever holds a table how many of its cells are no plain answers."""
+    """Report to whoever holds the table how many cells count as something else."""
     for words in () if substitutions is None else substitutions.words:
         listener.say(words)
 
 
 def _finish_stopped(data: KnownData, request: str, options: RunOptions) -> RunResult | None:
-    """Put in place what an earlier run of the same has paid for and could not hand out."""
+    """Put in place the release of an earlier, interrupted run with the same request."""
     results = options.results
     finished = finish_release(
         results.targets,
@@ -208,7 +209,7 @@ def _finish_stopped(data: KnownData, request: str, options: RunOptions) -> RunRe
     if not finished or results.folder is None:
         return None
     if not data.can_be_recognized:
-        refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
+        refuse_to_replace(finished, "")  # whether a pipe has the same content is unknown
     return _finished_result(finished, results.folder, options)
 
 
@@ -235,7 +236,7 @@ def tally_table(table: _CheckedTable, plan: Plan, folder: Path, options: RunOpti
 def _make_release(
     tally: Tally, plan: Plan, answers: AnswerTable, permit: Permit, options: RunOptions
 ) -> Release:
-    """Return the release of a tally, which says what it adds to."""
+    """Return the release of a tally, with the joint guarantee if there are earlier ones."""
     with options.listener.thinking("intervals"):
         release = options.terms.release(tally, plan, one_party=True)
         drawn = answers.whose.person is not None
@@ -244,7 +245,7 @@ def _make_release(
 
 
 def _make_bill(tally: Tally, plan: Plan, permit: Permit, request: str, options: RunOptions) -> Bill:
-    """Return what has to be paid before anybody sees the release of a tally."""
+    """Return the bill that must be paid before anybody sees the release."""
     command = options.command
     paid = options.terms.bill(tally, plan, command=command, request=request, one_party=True)
     standing = options.results.standing
@@ -252,11 +253,11 @@ def _make_bill(tally: Tally, plan: Plan, permit: Permit, request: str, options: 
 
 
 # ----------------------------------------------------------------------------
-# What an earlier run has paid for, without its table.
+# Finishing an interrupted run without its table.
 
 
 def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResult]:
-    """Put in place what waits in a folder, or in those of its public groups."""
+    """Put in place all paid releases that are staged in a folder or in those of its groups."""
     payer = options.terms.payer or ReleaseRecord()
     places = [results, *map(results.of_group, group_folders(results.folder))]
     done = False
@@ -280,7 +281,7 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
 
 
 def _finished_result(finished: list[StagedFiles], folder: Path, options: RunOptions) -> RunResult:
-    """Return the release that an earlier run has paid for, which is in its place now."""
+    """Return the release of an interrupted run, which is in place now."""
     options.listener.say(
         "finished an earlier run that was stopped after it had paid: this is its release"
     )

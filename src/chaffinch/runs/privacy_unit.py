@@ -1,4 +1,4 @@
-"""Whose rows a table holds, which decides what a release protects: a person, or merely a row."""
+"""The privacy unit of a table: a person, or one row where nobody tells people apart."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LIKE_PEOPLE = re.compile(
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Whose rows a table holds: of people whom a column tells apart, or of one person each."""
+    """Whose rows a table holds: a column identifies the person, every row is one, or neither."""
 
     person: str | None = None
     contributions: int = 1
     rows_are_people: bool = False
 
     def check(self, group: PublicGroup | None) -> None:
-        """Refuse what says two things, or too little, or what public groups cannot have."""
+        """Refuse two rules at once, a missing column of people, and one with public groups."""
         if self.person is not None and self.rows_are_people:
             raise InvalidInput(
                 "people", "told apart by a column or by rows, not by both", Unquoted("both")
@@ -53,14 +53,14 @@ class PrivacyUnit:
 
     @property
     def unit(self) -> Unit:
-        """Return what is protected."""
+        """Return what a release protects."""
         return "person" if self.person is not None or self.rows_are_people else "row"
 
     def hint(self, table: Table, group: PublicGroup | None) -> str:
-        """Return what to say where only rows are protected, with a column that looks like people.
+        """Return advice where only rows are protected; it names a column that looks like people.
 
-        The names of columns are shown only where they are such a common word. Where groups are
-        public no column can tell people apart.
+        Other names of columns are not shown: in a table without a first line they are cells.
+        Where groups are public, no column can tell people apart.
         """
         if group is not None:
             return (

@@ -1,4 +1,4 @@
-"""Public groups of a table: each is a collection of its own, if it is large enough."""
+"""Public groups of a table: each large enough group is a collection of its own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FOLDER = re.compile("[0-9]{3,}(-[a-z0-9-]*)?")
 def large_groups(table: AnswerTable, listener: Listener) -> dict[str, str]:
     """Return the groups that are large enough, each with the name of its folder.
 
-    Every cell is checked. Groups are public, so those that are too small are named with their
-    sizes; nothing else is ever told of them.
+    Every cell is checked. Groups are public, so the names and sizes of groups that are too small
+    are reported; nothing else about them is ever released.
     """
     asked, group = table.asked, table.asked.group
     assert group is not None  # noqa: S101 - asked of surveys with public groups only
@@ -66,7 +66,7 @@ def group_folders(out: Path) -> list[str]:
 
 
 def all_repeated(groups: int) -> DataRepeated:
-    """Return what refuses groups that an earlier run has released already, each of them."""
+    """Return the error for groups that earlier runs have all released."""
     return DataRepeated(
         f"groups that are all released already, {groups} of {groups}",
         hint="nothing was released; add --again (again=True) to make another release of each, "

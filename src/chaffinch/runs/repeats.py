@@ -1,4 +1,4 @@
-"""The same data again: what was released of them before, and whether one more may be."""
+"""Repeated releases of the same data: which exist, and whether another one is permitted."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _HINT = (
 
 @dataclass(frozen=True)
 class RepeatRules:
-    """What was said about other releases of the same data."""
+    """What the caller permits about other releases of the same data."""
 
     again: bool = False
-    """Whether one more is wanted."""
+    """Whether another release is wanted."""
     anyway: bool = False
-    """Whether all releases may be made that protect nobody together."""
+    """Whether another release is wanted even if all together protect nobody."""
     paid: bool = False
-    """Whether a ledger pays, which then decides how often."""
+    """Whether a ledger pays; its budget then limits the number of releases."""
 
     def check_before_planning(self, data: KnownData, standing: str | None) -> None:
-        """Refuse what no plan would cover.
+        """Refuse a repeated release that no plan could cover, before time is spent on planning.
 
-        ``standing`` is the batch of the release that stands where the new one is to go.
+        ``standing`` is the batch of the release that is in the output folder now.
         """
         if self.again or self.paid:
             return
@@ -58,9 +58,10 @@ class RepeatRules:
         unit: Unit,
         standing: str | None,
     ) -> Permit:
-        """Return what allows one more release of the data; refuse one that nobody allowed.
+        """Return the permit for another release of the data, or refuse it.
 
-        Nobody allows one with which all of them protect nobody, unless it is wanted anyway.
+        Also refused is a release with which all together protect nobody, unless it is wanted
+        ``anyway``.
         """
         names = _names_of(data, standing)
         before = data.record.of_same_data([*data.names, *names])
@@ -93,7 +94,7 @@ class RepeatRules:
 
 @dataclass(frozen=True)
 class Permit:
-    """One more release of some data, which is allowed, and the earlier ones that it adds to."""
+    """A permitted release of some data, and the earlier releases of the same data."""
 
     rules: RepeatRules
     data: KnownData
@@ -102,7 +103,7 @@ class Permit:
     new: RunRelease
 
     def say_together(self, release: Release) -> Release:
-        """Return the release, which says what it adds to, unless its plan covers that."""
+        """Return the release with the joint guarantee of all, unless its plan covers them."""
         made = (*self.before, self.new)
         if not self.rules.again or are_covered(made):
             return release
@@ -114,7 +115,7 @@ class Permit:
     def bill(
         self, tally: Tally, standing: str | None, paid: Bill | None, *, command: str, request: str
     ) -> Bill:
-        """Return what is written before the release is handed out, and after a ledger has paid."""
+        """Return the bill: the release is recorded, and then the ledger charged if there is one."""
         record, before = self.data.record, self.before
         made = replace(self.new, subject=tally.digest)
         batches = (*_names_of(self.data, standing), *_names_of(self.data, tally.name))
@@ -141,7 +142,7 @@ class Permit:
         names: tuple[str, ...],
         known: tuple[RunRelease, ...] | None,
     ) -> Callable[[], None]:
-        """Return what pays with a ledger, recorded first: a stop in between counts one too many."""
+        """Return a payment that records first: a crash in between overcounts, never undercounts."""
         record = self.data.record
 
         def charge() -> None:
@@ -163,7 +164,7 @@ def is_released(
     unit: Unit,
     standing: str | None,
 ) -> bool:
-    """Return whether the release that stands there is of these very rows, this plan and round."""
+    """Return whether the release in the folder is of these very rows, this plan and round."""
     if standing is None:
         return False
     new = RunRelease.of(plan, round, unit)
@@ -172,14 +173,14 @@ def is_released(
 
 
 def _names_of(data: KnownData, batch: str | None) -> list[str]:
-    """Return what the data of a release are called by its batch, if there is one."""
+    """Return the name of the data of a release by its batch, if there is one."""
     return [] if batch is None else [data.record.name_of("batch", batch.encode())]
 
 
 def _repeated(
     data: KnownData, before: tuple[RunRelease, ...], new: RunRelease | None
 ) -> DataRepeated:
-    """Return what refuses another release; before there is a plan, nobody knows which one."""
+    """Return the error for a repeated release; ``new`` is None before there is a plan."""
     made = count_of(len(before), "release")
     which = "with another one like the last" if new is None else "with this one"
     total = _shown(_together((*before, before[-1] if new is None else new)))

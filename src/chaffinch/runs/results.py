@@ -1,4 +1,4 @@
-"""Where the results of a run go: a folder that nothing else is lost from, or nowhere at all."""
+"""Where the results of a run go: into a folder in which nothing else is lost, or into no files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RELEASES = ("release.html", "release.json", "release.csv")
 
 
 class Results(Protocol):
-    """Where the results of one run go, and what stands there."""
+    """Where the results of one run go, and what is there now."""
 
     @property
     def folder(self) -> Path | None:
@@ -36,7 +36,7 @@ class Results(Protocol):
 
     @property
     def inputs(self) -> Sequence[str | Path]:
-        """Return what is read, and so must not be replaced."""
+        """Return the inputs of the run, which must not be replaced."""
         ...
 
     @property
@@ -46,16 +46,16 @@ class Results(Protocol):
 
     @property
     def standing(self) -> str | None:
-        """Return the batch of the release that stands there now, if there is one."""
+        """Return the batch of the release that is there now, if there is one."""
         ...
 
     @property
     def waits(self) -> bool:
-        """Return whether something waits there that may be paid for."""
+        """Return whether staged files are there, which may be paid for."""
         ...
 
     def prepare(self) -> None:
-        """Remove what a killed run has left; refuse a place where nothing can be written."""
+        """Remove leftovers of a killed run; refuse a place where nothing can be written."""
         ...
 
     def check(self, plan: Plan) -> None:
@@ -63,24 +63,24 @@ class Results(Protocol):
         ...
 
     def keeps_other(self, plan: Plan) -> bool:
-        """Return whether results of another plan stand there."""
+        """Return whether results of another plan are there."""
         ...
 
     def filling(self) -> AbstractContextManager[Path]:
-        """Yield a folder for unfinished files; no other run fills the same place meanwhile."""
+        """Yield a folder for unfinished files, and lock the place against other runs."""
         ...
 
     def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
-        """Return what is written; a plan that is there already stays as it is."""
+        """Return the writers of all files; a plan that is there already stays as it is."""
         ...
 
     def of_group(self, name: str) -> Results:
-        """Return where the results of one public group go."""
+        """Return the place for the results of one public group."""
         ...
 
 
 class NoFiles:
-    """The results are handed back, and nothing is written but the record of releases."""
+    """No files: the release is returned, and only the record of releases is written."""
 
     folder: Path | None = None
     inputs: Sequence[str | Path] = ()
@@ -99,33 +99,33 @@ class NoFiles:
         """Do nothing: nothing is replaced."""
 
     def keeps_other(self, plan: Plan) -> bool:
-        """Return that nothing stands there."""
+        """Return that nothing is there."""
         del plan
         return False
 
     def filling(self) -> AbstractContextManager[Path]:
-        """Yield a folder of this user's alone; what a killed run leaves goes with the next one."""
+        """Yield a private temporary folder; leftovers of a killed run go with the next one."""
         return staging_folder(Path(tempfile.gettempdir()))
 
     def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
-        """Return nothing to write."""
+        """Return no writers."""
         del plan, release
         return {}
 
     def of_group(self, name: str) -> NoFiles:
-        """Return the same: nowhere."""
+        """Return the same: no files."""
         del name
         return self
 
 
 @dataclass(frozen=True)
 class ResultsFolder:
-    """A folder with a plan and the release by it."""
+    """A folder with a plan and its release."""
 
     folder: Path
     inputs: Sequence[str | Path] = ()
     replaces: bool = False
-    """Whether results of another plan may be replaced."""
+    """Whether the results of another plan may be replaced."""
 
     @property
     def targets(self) -> list[Path]:
@@ -134,16 +134,16 @@ class ResultsFolder:
 
     @property
     def standing(self) -> str | None:
-        """Return the batch of the release that stands there now, if there is one."""
+        """Return the batch of the release that is there now, if there is one."""
         return _batch_in(self.folder / "release.json")
 
     @property
     def waits(self) -> bool:
-        """Return whether something waits there that may be paid for."""
+        """Return whether staged files are there, which may be paid for."""
         return bool(staged_folders(self.folder, None, refuse_strangers=False))
 
     def prepare(self) -> None:
-        """Remove what a killed run has left; refuse a place where nothing can be written."""
+        """Remove leftovers of a killed run; refuse a place where nothing can be written."""
         remove_leftovers(self.folder)  # here, because what comes may be refused
         require_folder(self.folder)
         self._refuse_other_files()
@@ -162,12 +162,12 @@ class ResultsFolder:
             )
 
     def keeps_other(self, plan: Plan) -> bool:
-        """Return whether results of another plan stand there."""
+        """Return whether results of another plan are there."""
         return self._other_results(plan) is not None
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Yield a folder for unfinished files; no other run fills the same place meanwhile."""
+        """Yield a folder for unfinished files, and lock the place against other runs."""
         with fill_folder(self.folder) as staging, self.alone():
             yield staging
 
@@ -179,7 +179,7 @@ class ResultsFolder:
         return alone_in(self.folder, "run", patience=0.0)
 
     def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
-        """Return what is written; a plan that is there already stays as it is."""
+        """Return the writers of all files; a plan that is there already stays as it is."""
         files: dict[Path, Callable[[Path], object]] = {
             self.folder / name: release.save for name in RELEASES
         }
@@ -188,7 +188,7 @@ class ResultsFolder:
         return files
 
     def of_group(self, name: str) -> ResultsFolder:
-        """Return where the results of one public group go."""
+        """Return the place for the results of one public group."""
         return replace(self, folder=self.folder / name)
 
     def _refuse_other_files(self) -> None:

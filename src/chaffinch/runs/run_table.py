@@ -1,4 +1,4 @@
-"""A run as Python calls it: the command `chaffinch run`, with frames as well as files."""
+"""A run from Python: what the command `chaffinch run` does, with data frames as well as files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chaffinch.release.surveys import Release
 
 _COMMAND = "the same call of chaffinch.run in Python"
-"""What finishes a run that was stopped after it had paid."""
+"""What finishes a run that was interrupted after its payment."""
 
 
 def run(  # noqa: PLR0913 - what the command has options for
@@ -51,40 +51,40 @@ def run(  # noqa: PLR0913 - what the command has options for
 ) -> Release:
     """Check a table of answers, plan, encode, shuffle and analyze: what ``chaffinch run`` does.
 
-    Every cell is checked first, and all faults are raised at once. All parties are this process,
-    which holds the table anyway; what is protected is what is released. Nothing is printed.
+    Every cell is checked first, and all faults are raised at once. All parties are in this process,
+    which holds the table anyway; what is protected is the release. Nothing is printed.
 
     **What is asked.** ``survey`` is the path of a survey file (.toml) or of a plan file (.json), or
-    a ``Plan``; ``plan`` is that of a survey which was planned before. ``round`` says which round
-    this is, of a plan of several; ``group`` which public group, of a survey with ``by_public``.
+    a ``Plan``. ``plan`` is the plan of a survey that was planned before. ``round`` is the number of
+    this round, for a plan of several; ``group`` the public group, for a survey with ``by_public``.
 
     **The table** is a path (CSV, TSV, JSONL, Parquet, Arrow), an address, a stream, an Arrow table,
-    a frame of pandas or polars, or a mapping of columns. ``columns`` says which column answers
-    which question where the names differ, ``person`` which one tells people apart;
-    ``rows_are_people`` that every row is another person. Without either, a release protects rows.
-    ``format`` and ``written`` (the keys of ``[table]`` in a survey file) say how it is written.
+    a data frame of pandas or polars, or a mapping of columns. ``columns`` says which column answers
+    which question where the names differ. ``person`` is the column that identifies people, and
+    ``rows_are_people`` says that every row is another person; without either, a release protects
+    rows. ``format`` and ``written`` (the keys of ``[table]`` in a survey file) say how texts are
+    written.
 
-    **What is kept where.** The record of releases of this user
-    (``$XDG_STATE_HOME/chaffinch/releases.record``) is the one of the command: it holds of every
-    release its mechanism and keyed names of its data, of a file by its bytes, of a table in memory
-    by all of its columns, and of both by the rows and by the answers that were read. So a table
-    that the command has released is refused here, and the other way round, in a frame as in a
-    file; only other questions to the same rows are not recognized when they come in a file one
-    time and in memory the other. The folder ``out`` gets the plan and the release (JSON, CSV and a
-    page), as with the command; results of another plan are replaced with ``replace`` alone.
-    Without ``out`` no file is written, and a new plan is not kept either.
+    **What is stored where.** The user's record of releases
+    (``$XDG_STATE_HOME/chaffinch/releases.record``), which the command uses too, gets the mechanism
+    of the release and keyed digests of its data: of the bytes of a file, of all columns of a table
+    in memory, and in both cases of the rows and of the answers that were read. So a table that the
+    command has released is refused here, and the other way round, in any format. One case is not
+    recognized: other questions to the same rows, once in a file and once in memory. The folder
+    ``out`` gets the plan and the release (JSON, CSV and a page), as from the command; results of
+    another plan are replaced only with ``replace``. Without ``out`` no file is written, and a new
+    plan is not saved.
 
     **Payment.** The release is recorded, and charged to the ``ledger`` if there is one (under the
-    name ``key``), before anybody has it. Stopped after that, the same call with the same ``out``
-    finishes it and pays nothing. Without ``out`` a process that ends between payment and return
-    has lost what it paid for. A second release of the same data is refused (``DataRepeated``)
-    unless it is wanted ``again``, and then says what all of them promise together, or a ledger
-    pays. ``anyway`` allows a plan of no use, and with ``again`` also releases that together
-    protect nobody.
+    name ``key``), before anybody has it. If the run is interrupted after that, the same call with
+    the same ``out`` finishes it without another charge; without ``out`` the release is lost. A
+    second release of the same data is refused (``DataRepeated``) unless a ledger pays or it is
+    wanted ``again``; then it states what all releases promise together. ``anyway`` accepts a plan
+    of no use, and with ``again`` also releases that together protect nobody.
 
-    ``level`` is how surely an interval holds the truth; ``adjustment`` moves estimates to what is
-    possible (``analyze``). ``tell`` is told notes and warnings, ``progress`` each step;
-    ``show_progress`` shows long searches.
+    ``level`` is the confidence level of the intervals, ``adjustment`` moves estimates to what is
+    possible (``analyze``). ``tell`` receives notes and warnings, ``progress`` each step;
+    ``show_progress`` shows the progress of long searches.
 
     >>> import chaffinch as cf
     >>> plan = cf.plan(cf.Survey({"tea": cf.Bit()}), users=200, target=cf.Target(2, 1e-6))
@@ -126,10 +126,10 @@ def finish_run(
     *,
     tell: Callable[[str], object] | None = None,
 ) -> list[Release]:
-    """Put the release in place that an earlier run has paid for before it was stopped, as it is.
+    """Put in place the paid releases of interrupted runs in ``out``, without their tables.
 
-    Its table is not read, and may be another one by now. Of public groups all that wait in ``out``
-    are put in place. ``ledger`` is the one that has paid; without one it is the record of releases.
+    This includes those of public groups. ``ledger`` is the one that has paid; without it only
+    releases are finished that no ledger paid for.
     """
     account = None if ledger is None else Account(_checked_ledger(ledger), "ledger")
     options = RunOptions(terms=ReleaseTerms(account=account), listener=Callbacks(tell))

@@ -68,12 +68,11 @@ def draft_survey(
 ) -> SurveyDraft:
     """Return a survey drafted from the columns of a table, to be completed by hand.
 
-    What each column asks is guessed from its first rows. Nothing of what they hold is written: a
-    survey is public, so lists of values and bounds must be public facts, and are left to fill in.
-    ``table`` is a path, a frame, an Arrow table or columns; ``format`` and ``written`` say how it
-    is written (``run``). Of the columns ``with_values`` the values are written, or the smallest
-    and the largest number: you answer for it that they are public, and the draft says so.
-    ``progress`` is told how many rows were read.
+    The kind of each question is guessed from the first rows. The draft has no content of cells: a
+    survey is public, so values and bounds must be public facts, which you fill in. ``table``,
+    ``format`` and ``written`` are those of ``run``. Columns in ``with_values`` are the exception:
+    their values, or their smallest and largest numbers, are written, and you confirm that they are
+    public. ``progress`` receives how many rows were read.
 
     >>> draft = draft_survey({"tea": ["yes", "no"], "age": [30, 40]})
     >>> draft.kinds

@@ -1,4 +1,4 @@
-"""A table against a survey: every cell is looked at, and all faults are told at once."""
+"""Checking every cell of a table against a survey; all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckedQuestion:
-    """Where a question is answered, and how many cells count as something else than they hold."""
+    """The columns of a question, and how many cells count as something else than they hold."""
 
     name: str
     kind: str
     columns: tuple[str, ...]
     counted: Mapping[str, Mapping[str, int]]
-    """By column, where there is something to tell: its cells, and how many of them are blank
+    """By column, if there are any: the number of its cells, and how many of them are blank
     (``missing``), not listed (``unknown``) or ``clipped``."""
 
     def document(self) -> dict[str, Any]:
-        """Return what is known of the question, as it stands in JSON."""
+        """Return the facts about the question, as in JSON."""
         found = {"question": self.name, "kind": self.kind, "columns": list(self.columns)}
         counts = [{"column": column, **counted} for column, counted in self.counted.items()]
         return {**found, "counted": counts} if counts else found
@@ -41,24 +41,24 @@ class CheckedQuestion:
 
 @dataclass(frozen=True)
 class TableCheck:
-    """A table every cell of which answers its question, and what its holder should know of it.
+    """The facts about a table in which every cell answers its question.
 
-    The counts are exact counts of private data: for whoever holds the table, and nobody else.
+    Its counts are exact counts of private data: keep them to whoever holds the table.
     """
 
     rows: int
-    """How many reports the table makes: its rows, or those that are drawn of people."""
+    """The number of reports: rows of the table, or rows that are drawn of each person."""
     rows_needed: int
     protected: Unit
-    """What a release of it protects: a person, or merely a row."""
+    """What a release of it protects: a person, or only a row."""
     of_people: bool
-    """Whether a column tells people apart, some rows of whom are drawn."""
+    """Whether a column identifies people, of whom some rows are drawn."""
     notes: tuple[str, ...]
-    """How the table is read, as far as that was guessed."""
+    """Every guess about the format of the table."""
     warnings: tuple[str, ...]
-    """What is said of columns that are mostly no answers."""
+    """Warnings about columns in which most cells count as something else."""
     advice: str
-    """What to say about people, where only rows are protected."""
+    """How to protect people, where only rows are protected; otherwise empty."""
     questions: tuple[CheckedQuestion, ...]
 
     @property
@@ -91,10 +91,10 @@ def check(  # noqa: PLR0913 - what the command has options for
 ) -> TableCheck:
     """Check every cell of a table against a survey or a plan, before anything is planned.
 
-    All faults are raised at once, as one ``InvalidTable``: how many cells of which column break
-    which rule, and the first rows; what the cells hold is not shown. Too few rows are refused.
-    What comes back tells what is no fault, but counts as something else than what it holds. The
-    arguments are those of ``run``. Nothing is recorded, planned or released.
+    All faults are raised in one ``InvalidTable``: how many cells of which column break which rule,
+    and the first rows. The content of cells is never shown. Too few rows are refused
+    (``BatchTooSmall``). The result counts the cells that are no faults but count as something else
+    than they hold. The arguments are those of ``run``. Nothing is recorded, planned or released.
 
     >>> import chaffinch as cf
     >>> plan = cf.plan(cf.Survey({"tea": cf.Bit()}), users=200, target=cf.Target(2, 1e-6))
@@ -110,7 +110,7 @@ def check(  # noqa: PLR0913 - what the command has options for
 
 
 def check_table(asked: Collection, given: TableInput, listener: Listener) -> TableCheck:
-    """Check every cell of a table, and return what its holder should know of it."""
+    """Check every cell of a table, and return the facts about it."""
     answers, substitutions = open_answers(asked, given, listener), Substitutions()
     rows = answers.check(listener, substitutions).rows or 0
     for words in substitutions.warnings:
