@@ -18,7 +18,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.disk.staged import StagedFiles
-from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable
+from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable, StorageFault
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.runs import finish_run, pipeline
@@ -155,6 +155,15 @@ def test_a_killed_run_without_a_folder_leaves_what_the_next_one_removes(
     (tmp_path / f".chaffinch-staging.{'0' * 16}.part" / "files").mkdir(parents=True)
     cf.run(plan, table)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_place_for_temporary_files_nothing_is_released(
+    plan: cf.Plan, table: Columns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(StorageFault, match="temporary folder"):
+        cf.run(plan, table)
+    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
 
 
 def test_a_folder_gets_what_the_command_writes_and_keeps_the_plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -103,9 +103,15 @@ class NoFiles:
         del plan
         return False
 
-    def filling(self) -> AbstractContextManager[Path]:
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
         """Yield a private temporary folder; leftovers of a killed run go with the next one."""
-        return staging_folder(Path(tempfile.gettempdir()))
+        with ExitStack() as stack:
+            try:
+                staging = stack.enter_context(staging_folder(Path(tempfile.gettempdir())))
+            except OSError as error:
+                raise storage_fault("temporary folder", error, verb="write") from None
+            yield staging
 
     def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
         """Return no writers."""
