@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.disk.files import state_folder
 from chaffinch.errors import BudgetExhausted, DataRepeated
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.ledger.release_record import ReleaseRecord, RunRelease
 from chaffinch.release.surveys import Together
 from chaffinch.runs import pipeline
+from chaffinch.runs.known_data import KnownData
 from tests.runs.conftest import USERS
 from tests.tiers import nightly
 
@@ -191,3 +193,40 @@ def test_what_a_paid_release_says_of_earlier_ones_is_true_when_it_is_recorded(
             cf.run(plan, table, ledger=ledger, again=True)
     assert len(ledger.entries()) == 1, "nothing was charged"
     assert together(cf.run(plan, table, ledger=ledger, again=True)).releases == 3
+
+
+def test_a_ledger_decides_how_often_and_says_nothing_of_other_releases(
+    plan: cf.Plan, table: Columns, ledger: Ledger
+) -> None:
+    assert cf.run(plan, table).together is None
+    for _ in range(2):
+        assert cf.run(plan, table, ledger=ledger).together is None
+    assert together(cf.run(plan, table, ledger=ledger, again=True)).releases == 4
+
+
+def test_releases_to_rows_and_to_people_promise_rows_together(
+    plan: cf.Plan, table: Columns
+) -> None:
+    cf.run(plan, table)
+    mixed = cf.run(plan, table, rows_are_people=True, again=True)
+    assert (mixed.unit, together(mixed).unit, mixed.promised_unit) == ("person", "row", "row")
+
+
+def test_a_release_in_the_folder_that_nobody_remembers_is_not_added_to(
+    folder: Path, plan: cf.Plan, table: Columns, ledger: Ledger
+) -> None:
+    cf.run(plan, table, folder / "out")
+    (state_folder() / "releases.record").unlink()
+    for payer in (None, ledger):
+        with pytest.raises(DataRepeated, match="does not know"):
+            cf.run(plan, table, folder / "out", payer, again=True)
+    assert cf.run(plan, table, folder / "out", ledger).together is None, "the budget decides"
+
+
+def test_a_file_that_is_called_like_the_pipe_is_not_taken_for_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "-").write_text("tea\nyes\n")
+    assert KnownData.of("-").names == ()
+    assert len(KnownData.of(folder / "-").names) == 1
