@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
+from chaffinch.plans.honest_share import honest_share
 from chaffinch.plans.plan import Plan, load_plan
 from chaffinch.questions import asked_apart
 from chaffinch.runs.privacy_unit import PrivacyUnit
@@ -180,8 +181,6 @@ def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
 
 def _answers(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
-    from chaffinch.plans.honest_share import honest_share
-
     target = survey.target
     return (
         survey.survey.is_planned_as(plan.questions)
