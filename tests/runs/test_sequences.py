@@ -23,7 +23,8 @@ import chaffinch as cf
 from chaffinch.errors import DataRepeated, InvalidInput
 from chaffinch.ledger import Charge
 from chaffinch.ledger.release_record import ReleaseRecord, RunRelease, are_covered, promise_together
-from chaffinch.plans.plan import Part, Plan
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import Unit
 from chaffinch.privacy import FlippedBits, compose
 from chaffinch.protocols.flips import Flips

@@ -17,8 +17,9 @@ from chaffinch.disk import filled_folders
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import read_small
 from chaffinch.disk.inputs import require_file, require_input
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers
-from chaffinch.disk.protected import Kind, kind_of, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.protected import kind_of, refuse_all_but, refuse_to_overwrite
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, Reason, Unquoted
 
 if TYPE_CHECKING:

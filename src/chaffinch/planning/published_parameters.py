@@ -18,9 +18,9 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput, NoParameterFound, checks
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.candidates import Task, for_target, most_exact
-from chaffinch.planning.planner import MOST_MESSAGES
+from chaffinch.planning.wishes import MOST_MESSAGES
 from chaffinch.plans.expansion import expanded
-from chaffinch.plans.plan import Part
+from chaffinch.plans.parts import Part
 from chaffinch.privacy import Target
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.privacy.published import FORMULAS

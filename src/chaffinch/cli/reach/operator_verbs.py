@@ -17,6 +17,7 @@ from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.release_options import Budget, release_files, write_release
 from chaffinch.disk.file_lists import is_pattern
 from chaffinch.disk.inputs import require_file
+from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.paid_files import Bill
 from chaffinch.disk.places import is_address
