@@ -73,7 +73,7 @@ def seal(size: int, folder: Path) -> None:
 def analyzer(size: int, folder: Path) -> None:
     """Open and count a batch of so many messages."""
     from chaffinch import load_plan
-    from chaffinch.analysis.opening import open_batch
+    from chaffinch.analysis.open_batches import open_batch
     from chaffinch.analysis.received import Received
     from chaffinch.keys import KeyFolder
 
@@ -92,7 +92,7 @@ def hop(size: int, folder: Path) -> None:
 
     from chaffinch.sampling import secure_words
     from chaffinch.shuffling.outbox import Outbox
-    from chaffinch.shuffling.releasing import Releaser, ReleaseRule
+    from chaffinch.shuffling.release_rule import Releaser, ReleaseRule
     from chaffinch.shuffling.state import Partition, State
     from tests.services.servers import make_site
 

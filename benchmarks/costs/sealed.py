@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.costs.fitting import share_out, spent
 from benchmarks.harness import tell
 from benchmarks.services.collecting import Load, processor, send
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.open_batches import open_batch
 from chaffinch.analysis.received import Received
 from chaffinch.encoding.client import Client
 from chaffinch.keys import KeyFolder

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
 from benchmarks.services.reference import exchanges
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.open_batches import open_batch
 from chaffinch.analysis.received import Received
 from tests.analysis.sealed import PEOPLE, LastHop, flips
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from chaffinch.analysis.analyzer import Analyzer
 from chaffinch.analysis.received import KnownBatches
+from chaffinch.analysis.survey_analysis import SurveyAnalysis
 from chaffinch.disk import kill_points
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
@@ -30,7 +31,7 @@ _BLOCK = 1000
 
 
 def open_analyzer(folder: Path, *, level: float = 0.95) -> Analyzer:
-    keys, plans = KeyFolder.open(folder / "keys"), [load_plan(folder / "plan.json")]
+    keys, plans = KeyFolder.open(folder / "keys"), [SurveyAnalysis(load_plan(folder / "plan.json"))]
     ledger = None
     if (folder / "ledger").exists():
         ledger = Ledger.open(folder / "ledger", mark=folder / "mark")

@@ -21,12 +21,13 @@ import numpy as np
 import pytest
 
 from chaffinch.analysis import analyzer as analyzer_module
+from chaffinch.analysis import paid_releases, survey_analysis
 from chaffinch.analysis import received as received_module
-from chaffinch.analysis import releasing
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
-from chaffinch.analysis.opening import OpenedBatch, open_batch
+from chaffinch.analysis.open_batches import OpenedBatch, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
+from chaffinch.analysis.survey_analysis import SurveyAnalysis
 from chaffinch.disk import databases, stores
 from chaffinch.errors import RETRYABLE, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
@@ -489,9 +490,9 @@ def test_a_ledger_of_another_kind_releases_nothing_and_stops_nobody(
 def test_a_plan_of_another_analyzer_is_refused(hop: LastHop, tmp_path: Path) -> None:
     stranger = LastHop.of(flips(), tmp_path / "stranger")
     with pytest.raises(InvalidInput, match="analyzer"):
-        Analyzer(tmp_path / "data", hop.keys, [stranger.plan])
+        Analyzer(tmp_path / "data", hop.keys, [SurveyAnalysis(stranger.plan)])
     with pytest.raises(InvalidInput, match="parties"):
-        Analyzer(tmp_path / "data", hop.keys, [flips()])
+        Analyzer(tmp_path / "data", hop.keys, [SurveyAnalysis(flips())])
 
 
 def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
@@ -558,7 +559,7 @@ def test_a_damaged_file_is_read_again_when_it_has_changed_or_the_keys_have(
         read.append(path)
         return open_batch(path, *given)
 
-    monkeypatch.setattr(analyzer_module, "open_batch", counting)
+    monkeypatch.setattr(survey_analysis, "open_batch", counting)
     monkeypatch.setattr(analyzer_module, "_SETTLED", 10**8)
     batch = hop.batch(hop.crowd())
     analyzer = open_analyzer(tmp_path)
@@ -652,7 +653,7 @@ def test_a_batch_that_nobody_can_release_stops_no_other(
         for one in (first, second):
             hop.put(tmp_path / "data" / "received", one)
         with monkeypatch.context() as patched:
-            patched.setattr(releasing, "analyze", failing)
+            patched.setattr(paid_releases, "analyze", failing)
             analyzer.step()
             analyzer.step()
         assert [one.state for one in analyzer.batches()] == ["opened", "released"]
@@ -675,7 +676,7 @@ def test_a_batch_that_nobody_can_open_stops_no_other(
             raise ZeroDivisionError
         return open_batch(path, *given)
 
-    monkeypatch.setattr(analyzer_module, "open_batch", failing)
+    monkeypatch.setattr(survey_analysis, "open_batch", failing)
     with closing(open_analyzer(tmp_path)) as analyzer:
         for one in (first, second):
             hop.put(tmp_path / "data" / "received", one)
@@ -693,7 +694,7 @@ def test_a_pool_that_is_broken_is_no_fault_of_a_batch(
     def broken(*_: object) -> OpenedBatch:
         raise BrokenProcessPool
 
-    monkeypatch.setattr(analyzer_module, "open_batch", broken)
+    monkeypatch.setattr(survey_analysis, "open_batch", broken)
     with closing(open_analyzer(tmp_path)) as analyzer:
         hop.put(tmp_path / "data" / "received", hop.batch(hop.crowd()))
         with pytest.raises(BrokenProcessPool):

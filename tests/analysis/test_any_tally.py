@@ -26,7 +26,7 @@ from tests.tiers import nightly
 
 PEOPLE = 400
 REFUSALS = (InvalidFile, BatchTooSmall, InvalidInput)
-"""What a release is refused with for good (``analysis.releasing``)."""
+"""What a release is refused with for good (``analysis.paid_releases``)."""
 GAPS = Choice(["x", "y"], missing="count")
 QUESTIONS: dict[str, tuple[Question, list[Any]]] = {
     "bit": (Bit(missing="count"), ["yes", "no", None]),

@@ -12,14 +12,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.analysis.analyzer import AnalyzerCounts
-from chaffinch.analysis.opening import OpenedItem, open_columns
+from chaffinch.analysis.open_batches import OpenedItem
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.analysis.releasing import release_columns
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.parties import Party
 from chaffinch.privacy import Target
+from chaffinch.reach.analyzer.column_batches import open_columns, release_columns
 from chaffinch.reach.planning.reach_parties import ReachParties
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.hand_over import shuffle_with

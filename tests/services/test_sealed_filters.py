@@ -21,7 +21,7 @@ from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.filter_relay import FilterRelay
-from chaffinch.shuffling.opening import SegmentOpener
+from chaffinch.shuffling.open_envelopes import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Pauses
 from chaffinch.wire.filter_files import columns_from

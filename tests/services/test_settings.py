@@ -23,7 +23,7 @@ from chaffinch.services.openers import Cluster
 from chaffinch.services.settings import Address, names_analyzer
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.releasing import ReleaseRule
+from chaffinch.shuffling.release_rule import ReleaseRule
 
 OTHER_DEFAULTS = {"most_ticks", "openers"}
 """What is left out of a file is not a number: for ever, one for each core."""

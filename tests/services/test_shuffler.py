@@ -26,11 +26,11 @@ from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling import opening, relaying
+from chaffinch.shuffling import open_envelopes, relaying
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import Salvage, SegmentWriter, Upload, read_segment, salvage
-from chaffinch.shuffling.opening import HopKeys
-from chaffinch.shuffling.releasing import ReleaseRule
+from chaffinch.shuffling.open_envelopes import HopKeys
+from chaffinch.shuffling.release_rule import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import (
@@ -447,7 +447,7 @@ def test_a_copy_that_is_damaged_too_is_taken_whenever_the_first_is_removed(
     damage(path, -length - 100)
     work(first_dies)
     if meanwhile:
-        monkeypatch.setattr(opening, "read_segment", reading)
+        monkeypatch.setattr(open_envelopes, "read_segment", reading)
     else:
         remove_first()
     path.write_bytes(whole)
@@ -475,7 +475,7 @@ def test_a_damaged_segment_that_is_removed_at_that_moment_stops_nothing(
 
     with shuffler(collection, data) as hop:
         with monkeypatch.context() as patch:
-            patch.setattr(opening, "salvage", removing)
+            patch.setattr(open_envelopes, "salvage", removing)
             hop.take()
         path.write_bytes(whole)
         hop.take()
@@ -811,11 +811,12 @@ def test_a_batch_for_a_key_that_is_not_known_waits(
     with shuffler(collection, second, 2) as hop:
         hop.take()  # and look at the keys
         path = handed_over(collection, tmp_path / "first", second, range(5))
-        monkeypatch.setattr(hop, "_opening", HopKeys({}))
+        work = hop._works[-1]  # noqa: SLF001
+        monkeypatch.setattr(work, "_opening", HopKeys({}))
         hop.take()
         assert path.exists()
         assert hop.needs_key(old)
-        monkeypatch.setattr(hop, "_opening", HopKeys({}, {old}))
+        monkeypatch.setattr(work, "_opening", HopKeys({}, {old}))
         content = path.read_bytes()
         hop.take()
         (counts,) = hop.overview().counts.values()

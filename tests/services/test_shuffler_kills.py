@@ -23,7 +23,8 @@ from chaffinch.disk import leftovers
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder, folder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling.releasing import ReleaseRule
+from chaffinch.shuffling.release_rule import ReleaseRule
+from chaffinch.shuffling.report_work import ReportWork
 from chaffinch.shuffling.state import State
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
@@ -170,7 +171,9 @@ def test_a_key_whose_file_could_not_be_wiped_is_gone_all_the_same(
             assert not hop._goes_on(hop.tick)  # noqa: SLF001
             assert hop._goes_on(hop.take)  # noqa: SLF001
         assert file.exists()
-        assert old not in hop._opening.opening  # noqa: SLF001
+        work = hop._works[-1]  # noqa: SLF001
+        assert isinstance(work, ReportWork)
+        assert old not in work._opening.opening  # noqa: SLF001
         with closing(sqlite3.connect(data / "state.sqlite")) as state:
             assert state.execute("SELECT COUNT(*) FROM tags").fetchone() == (0,)
         hop.tick()
@@ -367,7 +370,7 @@ def test_a_long_backlog_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stop and a tick come between segments, however many there are."""
-    monkeypatch.setattr("chaffinch.services.shuffler._SEGMENTS_AT_ONCE", 8)
+    monkeypatch.setattr("chaffinch.shuffling.report_work._SEGMENTS_AT_ONCE", 8)
     collection = Collection.make(tmp_path / "keys", crowd=CROWD)
     data = tmp_path / "data"
     (report,) = collection.seal([0])

@@ -24,8 +24,8 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.sampling import secure_words
-from chaffinch.shuffling import releasing
-from chaffinch.shuffling.releasing import Releaser, ReleaseRule
+from chaffinch.shuffling import release_rule
+from chaffinch.shuffling.release_rule import Releaser, ReleaseRule
 from chaffinch.shuffling.state import Partition
 
 FALSE_ALARM = 1e-6
@@ -160,7 +160,7 @@ def test_a_split_in_the_order_of_arrival_is_seen_to_break_it(
     def careless(_: object, reports: int, parts: int) -> NDArray[np.int64]:
         return np.arange(reports) * parts // reports
 
-    monkeypatch.setattr(releasing, "split", careless)
+    monkeypatch.setattr(release_rule, "split", careless)
     assert short_of(2 * REPORTS + 1, REPORTS, picked) == TRIALS
 
 
@@ -197,7 +197,7 @@ def test_splits_are_tried_with_half_as_many_parts(monkeypatch: pytest.MonkeyPatc
         tried.append(parts)
         return np.arange(reports) * parts // reports
 
-    monkeypatch.setattr(releasing, "split", noted)
+    monkeypatch.setattr(release_rule, "split", noted)
     plan, full = plan_for(REPORTS), 7 * USERS
     sizes = np.append(np.ones(full, np.int64), np.zeros(20 * REPORTS - full, np.int64))
     assert [len(one) for one in parts_of(plan, sizes)] == [20 * REPORTS]

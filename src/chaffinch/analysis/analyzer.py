@@ -15,11 +15,10 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
-from chaffinch.analysis.opening import open_batch, open_columns
+from chaffinch.analysis.plan_analysis import PlanAnalysis, require_analyzer
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.analysis.releasing import join_short, release_batch, release_columns
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import make_folder, sync_folder
 from chaffinch.errors import (
@@ -31,13 +30,9 @@ from chaffinch.errors import (
 )
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
-from chaffinch.plans.plan import Plan, require_plan
-from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
 from chaffinch.tables.parallel import Pool, Stopped
 from chaffinch.wire.arrivals import arrived_batches, unfinished
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
-
-_OwnPlan = TypeVar("_OwnPlan", Plan, ReachPlan, AnyPlan)
 
 RECEIVED, STATE = "received", "state.sqlite"
 """Where batches arrive, and what is known of them, in the folder of an analyzer."""
@@ -84,14 +79,16 @@ class Analyzer:
         self,
         folder: Path,
         keys: KeyFolder,
-        plans: Iterable[AnyPlan],
+        analyses: Iterable[PlanAnalysis],
         *,
         ledger: Ledger | None = None,
         level: float = 0.95,
         pool: Pool | None = None,
     ) -> None:
         self._keys = keys
-        self._plans = {plan.id: own_plan(plan, keys) for plan in plans}
+        self._analyses = {one.plan.id: one for one in analyses}
+        for one in self._analyses.values():
+            require_analyzer(one.plan, keys)
         self._ledger = None if ledger is None else ledger.of("analyzer")
         self._level = level
         self._pool = pool
@@ -115,22 +112,23 @@ class Analyzer:
             self._tried.clear()
         done = sum(map(self._open, self._waiting()))
         done += sum(map(self._release, self._due()))
-        if sum(map(self._join, self._plans.values())):
+        if sum(map(self._join, self._analyses.values())):
             done += sum(map(self._release, self._due()))
         self._remove_released()
         self._forget_keys()
         return done
 
-    def _join(self, plan: AnyPlan) -> bool:
+    def _join(self, analysis: PlanAnalysis) -> bool:
         """Put batches of a plan together that have too few messages each, if they have enough."""
         try:
-            joined = isinstance(plan, Plan) and join_short(self._received, plan)
+            joined = analysis.join_short(self._received)
         except _NOT_OF_A_BATCH:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, other plans go on
-            self.unreadable[plan.id] = f"Short batches are not joined. {_unforeseen(fault)}"
+            said = f"Short batches are not joined. {_unforeseen(fault)}"
+            self.unreadable[analysis.plan.id] = said
             return False
-        self.unreadable.pop(plan.id, None)
+        self.unreadable.pop(analysis.plan.id, None)
         return joined
 
     def _due(self) -> list[KnownBatch]:
@@ -189,11 +187,12 @@ class Analyzer:
 
     def _why_not_open(self, path: Path) -> str | None:
         """Open a batch; return why that cannot be done, if so."""
-        plan = self._plans.get(_plan_of(path))
-        if plan is None:
+        analysis = self._analyses.get(_plan_of(path))
+        if analysis is None:
             return "its plan is not run here"
         try:
-            taken = self._take_over(path, plan)
+            keys = self._keys.opening_keys()
+            taken = analysis.take_over(path, self._received, keys, self._pool)
         except (InvalidFile, InvalidInput) as fault:
             return fault.message
         except _NOT_OF_A_BATCH:
@@ -202,29 +201,12 @@ class Analyzer:
             return _unforeseen(fault)
         return None if taken else "it is another batch than its name says"
 
-    def _take_over(self, path: Path, plan: AnyPlan) -> bool:
-        """Open a batch and keep what is in it; return False if its name is not its id."""
-        keys = self._keys.opening_keys()
-        if isinstance(plan, ReachPlan):
-            item = open_columns(path, plan, keys)
-            if item.id == path.stem:
-                self._received.add_item(item)
-            return item.id == path.stem
-        batch = open_batch(path, plan, keys, self._pool)
-        if batch.id == path.stem:
-            self._received.add(batch)
-        return batch.id == path.stem
-
     def _release(self, batch: KnownBatch) -> bool:
-        plan = self._plans.get(batch.plan_id)
-        if plan is None:
+        analysis = self._analyses.get(batch.plan_id)
+        if analysis is None:
             return False
-        ledger, level = self._ledger, self._level
         try:
-            if isinstance(plan, ReachPlan):
-                after = release_columns(self._received, batch, plan, ledger=ledger, level=level)
-            else:
-                after = release_batch(self._received, batch, plan, ledger=ledger, level=level)
+            after = analysis.release(self._received, batch, ledger=self._ledger, level=self._level)
         except _NOT_OF_A_BATCH:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, other batches are released
@@ -272,21 +254,6 @@ def _unopened(known: KnownBatches, folder: Path) -> list[Path]:
     """Return the files of batches that are not opened."""
     opened = {batch.id for batch in known.all()}
     return [one for one in arrived_batches(folder) if one.stem not in opened]
-
-
-def own_plan(plan: _OwnPlan, keys: KeyFolder) -> _OwnPlan:
-    """Refuse a plan whose analyzer is somebody else, before anything is promised for it."""
-    if not isinstance(plan, ReachPlan):
-        require_plan(plan)
-    parties = plan.parties
-    if parties is None or parties.analyzer.identity != keys.identity_hex:
-        raise InvalidInput(
-            "plan",
-            "one that names the owner of these keys as its analyzer",
-            "another",
-            hint="`chaffinch keys show` prints the identity; name it in the plan's parties",
-        )
-    return plan
 
 
 def _unforeseen(fault: Exception) -> str:

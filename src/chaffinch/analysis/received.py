@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.analysis.opening import Counted, OpenedBatch, OpenedItem
+from chaffinch.analysis.open_batches import Counted, OpenedBatch, OpenedItem
 from chaffinch.disk.databases import ANALYZER_STATE
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.stores import StoreKind

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 # Only for methods that a device never calls: its names load the planner with the first of them.
 from chaffinch import planning
@@ -23,6 +23,7 @@ from chaffinch.plans.documents import (
 )
 from chaffinch.plans.expansion import counts_gaps, expanded
 from chaffinch.plans.honest_share import HonestShare
+from chaffinch.plans.kinds import Kind
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
@@ -51,6 +52,7 @@ _RULE = f"a plan in the format {_PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000
 _MOST_SLOTS = 1_000_000
+SURVEY: Kind[Plan] = Kind("survey")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Plan:
     everything one person sends: all questions, in all ``rounds``, and in all their reports where
     each sends ``contributions`` of them into one batch.
     """
+
+    kind: ClassVar[Kind[Any]] = SURVEY
 
     title: str
     parts: tuple[Part, ...]

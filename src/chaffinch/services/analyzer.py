@@ -15,24 +15,23 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Self
 
-from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
-from chaffinch.analysis.opening import absent_reports
+from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts
+from chaffinch.analysis.plan_analysis import PlanAnalysis, require_analyzer
 from chaffinch.analysis.received import KnownBatch, KnownBatches
+from chaffinch.analysis.survey_analysis import SurveyAnalysis
 from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import AnyPlan
-from chaffinch.reach.release import FORMAT as REACH_FORMAT
-from chaffinch.reach.release import read_release as read_reach_release
-from chaffinch.release.documents import read_release
-from chaffinch.release.publication import Publication
+from chaffinch.plans.kinds import RunPlan
+from chaffinch.plans.plan import SURVEY
+from chaffinch.reach.analyzer.column_batches import ReachAnalysis
+from chaffinch.reach.planning.reach_plan import REACH
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
@@ -50,6 +49,17 @@ _LONG_PAUSE = 5.0
 TICK = 10.0
 """Seconds between two looks at the counters by those who watch."""
 
+ANALYSES: dict[str, Callable[[RunPlan], PlanAnalysis]] = {
+    SURVEY.name: SurveyAnalysis,
+    REACH.name: ReachAnalysis,
+}
+"""What the analyzer does for each kind of plan."""
+
+
+def analyses_of(plans: Iterable[RunPlan]) -> list[PlanAnalysis]:
+    """Return what the analyzer does for each of some plans, of whatever kind."""
+    return [ANALYSES[plan.kind.name](plan) for plan in plans]
+
 
 class AnalyzerFront:
     """What is answered on HTTP."""
@@ -57,12 +67,15 @@ class AnalyzerFront:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[AnyPlan],
+        plans: Sequence[RunPlan],
         keys: KeyFolder,
         *,
         limits: BatchLimits = USUAL_BATCHES,
     ) -> None:
-        self.front = Front([own_plan(plan, keys) for plan in plans], keys)
+        self._analyses = {one.plan.id: one for one in analyses_of(plans)}
+        for plan in plans:
+            require_analyzer(plan, keys)
+        self.front = Front(plans, keys)
         self._known = KnownBatches(folder / STATE, patience=PATIENCE)
         self._desk = BatchDesk(folder / RECEIVED, self.front, self._is_known, limits)
         self.application = Application(self._routes)
@@ -85,12 +98,13 @@ class AnalyzerFront:
 
     async def _list_releases(self, request: Request) -> Response:
         plan = self.front.find(request).plan
+        analysis = self._analyses[plan.id]
         batches = await self.front.bounded_reads.run(self._known.all)
         released = [one for one in batches if (one.plan_id, one.state) == (plan.id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
         listed = [
-            {"batch": one.id, "round": one.round, "reports": _reports_in(plan, one)}
+            {"batch": one.id, "round": one.round, "reports": analysis.reports_in(one)}
             for one in released
         ]
         document = json.dumps({"plan": plan.id, "releases": listed}).encode()
@@ -102,7 +116,8 @@ class AnalyzerFront:
 
     async def _show_page(self, request: Request) -> Response:
         content = await self._find(request)
-        page = await self.front.bounded_reads.run(lambda: _page(content))
+        analysis = self._analyses[self.front.find(request).plan.id]
+        page = await self.front.bounded_reads.run(lambda: _page(analysis, content))
         return Response.of(200, page, _HTML, _FOREVER, _tag(page), _CONTAINED)
 
     async def _find(self, request: Request) -> bytes:
@@ -118,22 +133,9 @@ class AnalyzerFront:
         return content
 
 
-def _reports_in(plan: AnyPlan, batch: KnownBatch) -> int:
-    """Return the number of reports that the release of a batch says."""
-    if not isinstance(plan, Plan):
-        return batch.reports
-    return batch.reports - absent_reports(plan, batch.reports, batch.fresh)
-
-
 @lru_cache(maxsize=16)
-def _page(content: bytes) -> bytes:
-    return _reader(content)(content).page().encode()
-
-
-def _reader(content: bytes) -> Callable[[bytes], Publication]:
-    """Return what reads a release of ours: of a survey, or of a reach."""
-    is_reach = json.loads(content)["format"] == REACH_FORMAT
-    return read_reach_release if is_reach else read_release
+def _page(analysis: PlanAnalysis, content: bytes) -> bytes:
+    return analysis.read_release(content).page().encode()
 
 
 def _tag(content: bytes) -> tuple[str, str]:
@@ -178,7 +180,7 @@ class AnalyzerWorker:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[AnyPlan],
+        plans: Sequence[RunPlan],
         keys: KeyFolder,
         *,
         ledger: Ledger | None = None,
@@ -193,7 +195,7 @@ class AnalyzerWorker:
         self.analyzer = Analyzer(
             folder,
             keys,
-            plans,
+            analyses_of(plans),
             ledger=ledger,
             level=self._settings.level,
             pool=self._pool,

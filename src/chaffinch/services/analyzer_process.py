@@ -17,7 +17,7 @@ from chaffinch.analysis.analyzer import RECEIVED, STATE, AnalyzerCounts, analyze
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.reach.planning.reach_plan import AnyPlan
+from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.batches import BatchLimits
@@ -196,7 +196,7 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
 
 def _status(
     settings: AnalyzerFile,
-    plans: Iterable[AnyPlan],
+    plans: Iterable[RunPlan],
     keys: KeyFolder,
     found: dict[str, AnalyzerCounts],
     batches: Iterable[KnownBatch],
@@ -232,7 +232,7 @@ def _status(
     return Status("analyzer", tuple(shown), states, gauges=gauges, problems=problems)
 
 
-def _pages(plan: AnyPlan | None, batches: Iterable[KnownBatch]) -> tuple[str, ...]:
+def _pages(plan: RunPlan | None, batches: Iterable[KnownBatch]) -> tuple[str, ...]:
     """Return the addresses of the releases of a plan, as everybody reaches them."""
     if plan is None or plan.parties is None:
         return ()

@@ -19,9 +19,9 @@ from typing import Annotated
 
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.keys.folder import GRACE, KeyFolder
+from chaffinch.plans.kinds import RunPlan
 from chaffinch.plans.parties import Parties
-from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import AnyPlan
+from chaffinch.plans.plan import SURVEY, Plan
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filter_desk import FilterDesk
 from chaffinch.services.front import Front, Hosted, keys_response
@@ -62,12 +62,13 @@ class Collector:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[AnyPlan],
+        plans: Sequence[RunPlan],
         keys: KeyFolder,
         *,
         limits: CollectorLimits = _USUAL_COLLECTOR,
     ) -> None:
         self.front = Front(plans, keys)
+        self._surveys = SURVEY.among(self.front.first_hop_of)
         self._limits = limits
         self._room = Room(limits.pending_bytes)
         self._inbox = GroupCommit(folder / "inbox", limits.inbox)
@@ -102,8 +103,8 @@ class Collector:
     async def _take_reports(self, request: Request) -> Response:
         hosted = self.front.find(request)
         number = int(request.parameters["round"])
-        plan = hosted.plan
-        if not isinstance(plan, Plan) or hosted.place != 1 or number > plan.rounds:
+        plan = self._surveys.get(hosted.plan.id)
+        if plan is None or number > plan.rounds:
             raise Problem(Kind.UNKNOWN_PLAN)
         request.require_type(_REPORTS)
         body = await request.body(self._room, most=self._limits.body_bytes)
@@ -150,13 +151,12 @@ class Collector:
     def problems(self) -> tuple[str, ...]:
         """Return for which plans nobody can send a report, because keys are missing."""
         found = list(self.front.problems())
-        for plan_id, hosted in self.front.hosted.items():
-            parties = hosted.plan.parties
-            if parties is None or hosted.place != 1 or not isinstance(hosted.plan, Plan):
+        for plan_id, plan in self._surveys.items():
+            if plan.parties is None:
                 continue
             found += [
                 f"nobody can send for plan {plan_id[:16]}: {name} has shown no keys here"
-                for name in _missing(parties, seen_key_lists(self._state, plan_id))
+                for name in _missing(plan.parties, seen_key_lists(self._state, plan_id))
             ]
         return tuple(found)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaffinch.reach.planning.reach_plan import ReachPlan
+from chaffinch.reach.planning.reach_plan import REACH
 from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk, begun, joined
 from chaffinch.services.front import Front
@@ -29,6 +29,7 @@ class FilterDesk(Desk):
     def __init__(self, folder: Path, front: Front, limits: BatchLimits = USUAL_BATCHES) -> None:
         super().__init__(folder, front, limits, what="filters")
         self._inbox = FilterInbox(folder)
+        self._plans = REACH.among(front.first_hop_of)
 
     @property
     def routes(self) -> dict[str, Mapping[str, Handler]]:
@@ -37,8 +38,8 @@ class FilterDesk(Desk):
 
     async def _take(self, request: Request) -> Response:
         hosted, publisher = self._front.find(request), request.parameters["publisher"]
-        plan = hosted.plan
-        if not isinstance(plan, ReachPlan) or hosted.place != 1:
+        plan = self._plans.get(hosted.plan.id)
+        if plan is None:
             raise Problem(Kind.UNKNOWN_PLAN)
         if publisher not in dict(plan.named_parties.publishers).values():
             raise Problem(Kind.UNKNOWN_PATH)

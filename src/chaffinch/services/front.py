@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, Reason, StorageFault, Unquoted
 from chaffinch.keys.folder import GRACE, KeyFolder
-from chaffinch.reach.planning.reach_plan import AnyPlan
+from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes
@@ -75,7 +75,7 @@ class BoundedReads:
 class Hosted:
     """A plan that this party runs, with its keys for it."""
 
-    plan: AnyPlan
+    plan: RunPlan
     place: int
     """The number of the hop that this party is; one more than the hops for the analyzer."""
     document: bytes = field(init=False, repr=False)
@@ -136,12 +136,17 @@ class Hosted:
 class Front:
     """The plans of one party."""
 
-    def __init__(self, plans: Iterable[AnyPlan], keys: KeyFolder) -> None:
+    def __init__(self, plans: Iterable[RunPlan], keys: KeyFolder) -> None:
         self.keys = keys
         self.bounded_reads = BoundedReads()
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
         self._changed = True
         self.refresh()  # They may have been read long ago.
+
+    @property
+    def first_hop_of(self) -> list[RunPlan]:
+        """Return the plans of which this is the first hop: people or publishers send to it."""
+        return [one.plan for one in self.hosted.values() if one.place == 1]
 
     @asynccontextmanager
     async def following_keys(self) -> AsyncIterator[None]:
@@ -226,7 +231,7 @@ def _tagged(
     return Response.of(200, content, media_type, *headers)
 
 
-def _place(plan: AnyPlan, identity: str) -> int:
+def _place(plan: RunPlan, identity: str) -> int:
     """Return which party of a plan has an identity."""
     if plan.parties is None:
         _ = plan.layout  # says that the plan names no parties

@@ -15,9 +15,7 @@ from pydantic import Field
 
 from chaffinch.disk.damaged import put_aside_in
 from chaffinch.keys import KeyFolder
-from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
-from chaffinch.reach.shuffler.filter_inbox import has_come
+from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.connections import Limits
@@ -39,11 +37,9 @@ from chaffinch.services.settings import (
     silent_of,
 )
 from chaffinch.services.shuffler import (
-    FILTERS,
-    INBOX,
     OUTBOX,
-    RECEIVED,
     STATE,
+    WORKS,
     Shuffler,
     ShufflerSettings,
     hop_of,
@@ -51,6 +47,7 @@ from chaffinch.services.shuffler import (
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.worker_thread import worker_thread
 from chaffinch.shuffling.inbox import unopened_segments
+from chaffinch.shuffling.report_work import INBOX, RECEIVED
 from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
 
 
@@ -201,7 +198,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     log("stopped")
 
 
-def _hosted(place: Place) -> tuple[tuple[AnyPlan, ...], KeyFolder]:
+def _hosted(place: Place) -> tuple[tuple[RunPlan, ...], KeyFolder]:
     """Return the plans and keys of a hop; refuse a plan that does not name it as one."""
     plans, keys = place.load_plans(), place.open_keys()
     for plan in plans:
@@ -220,7 +217,7 @@ def hop_status(settings: HopSettings) -> Status:
 
 
 def _status(
-    settings: HopSettings, plans: Iterable[AnyPlan], keys: KeyFolder, found: Overview
+    settings: HopSettings, plans: Iterable[RunPlan], keys: KeyFolder, found: Overview
 ) -> Status:
     run_here = {plan.id: plan for plan in plans}
     shown = tuple(
@@ -244,17 +241,15 @@ def _status(
 
 
 def _plan_status(
-    plan_id: str, plan: AnyPlan | None, data: Path, keys: KeyFolder, found: Overview
+    plan_id: str, plan: RunPlan | None, data: Path, keys: KeyFolder, found: Overview
 ) -> PlanStatus:
     """Return what became of everything of one plan, which may not be run here any more."""
-    counts, filters = _counted(found.counts.get(plan_id, Counts())), {}
-    if isinstance(plan, ReachPlan):
-        publishers = plan.named_parties.publishers
-        filters = {name: has_come(data / FILTERS, plan_id, who) for name, who in publishers}
-        if not counts["durable"]:  # All are opened at once, and counted then.
-            counts["durable"] = counts["waiting"] = sum(filters.values())
+    counts = _counted(found.counts.get(plan_id, Counts()))
+    senders = {} if plan is None else WORKS[plan.kind.name].senders(data, plan)
+    if senders and not counts["durable"]:  # All are opened at once, and counted then.
+        counts["durable"] = counts["waiting"] = sum(senders.values())
     following = _receiver(plan, keys)
-    waits = isinstance(plan, Plan) and _is_first(plan, keys)
+    waits = plan is not None and not senders and _is_first(plan, keys)
     return PlanStatus(
         plan_id,
         "not run any more" if plan is None else plan.title,
@@ -266,7 +261,7 @@ def _plan_status(
             StuckBatch.of(data / OUTBOX / f"{one.id}.batch", one.why, following)
             for one in found.unsent.get(plan_id, ())
         ),
-        filters=filters,
+        filters=dict(senders),
     )
 
 
@@ -283,12 +278,12 @@ def _put_aside(data: Path) -> tuple[str, ...]:
     )
 
 
-def _is_first(plan: AnyPlan, keys: KeyFolder) -> bool:
+def _is_first(plan: RunPlan, keys: KeyFolder) -> bool:
     """Return whether these are the keys of the first hop: later ones get batches with theirs."""
     return plan.parties is not None and plan.parties.hops[0].identity == keys.identity_hex
 
 
-def _receiver(plan: AnyPlan | None, keys: KeyFolder) -> str:
+def _receiver(plan: RunPlan | None, keys: KeyFolder) -> str:
     """Return the name of the party that batches go to; empty for a plan that is not run here."""
     if plan is None or plan.parties is None:
         return ""

@@ -30,7 +30,8 @@ from pydantic import BaseModel, Field, field_validator
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault, Unquoted
 from chaffinch.keys import KeyFolder
-from chaffinch.reach.planning.reach_plan import AnyPlan, load_any_plan
+from chaffinch.plans.kinds import RunPlan
+from chaffinch.reach.planning.reach_plan import load_any_plan
 from chaffinch.services.connections import Limits
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener
@@ -122,7 +123,7 @@ class Place:
         """Return the keys."""
         return KeyFolder.open(self.keys)
 
-    def load_plans(self) -> tuple[AnyPlan, ...]:
+    def load_plans(self) -> tuple[RunPlan, ...]:
         """Return the plans; refuse one that does not keep what it promises."""
         for path in self.plan_files:
             if not path.exists():

@@ -21,50 +21,41 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Self
 
-from chaffinch.disk.damaged import put_aside
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import make_folder
-from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import (
     RETRYABLE,
     ClusterFault,
-    InvalidFile,
     InvalidInput,
     Reason,
     StorageFault,
     checks,
 )
-from chaffinch.keys import KeyFolder, KeyState
+from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
+from chaffinch.plans.kinds import RunPlan
 from chaffinch.plans.parties import Party
-from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import AnyPlan, ReachPlan
-from chaffinch.reach.shuffler.filter_inbox import FilterInbox
-from chaffinch.reach.shuffler.filter_relay import FilterRelay
+from chaffinch.plans.plan import SURVEY
+from chaffinch.reach.planning.reach_plan import REACH
+from chaffinch.reach.shuffler.filter_work import FilterWork
 from chaffinch.sampling import secure_words
 from chaffinch.services.openers import Cluster, open_pool
 from chaffinch.shuffling.forwarding import Forwarder, Patience
+from chaffinch.shuffling.hop_work import Hop, HopWork
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.later_keys import LaterKeys
-from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import MEMORY, Outbox
-from chaffinch.shuffling.relaying import Relay
-from chaffinch.shuffling.releasing import Releaser, ReleaseRule
-from chaffinch.shuffling.state import Counts, Held, Overview, State
+from chaffinch.shuffling.release_rule import ReleaseRule
+from chaffinch.shuffling.report_work import INBOX, RECEIVED, ReportWork
+from chaffinch.shuffling.state import Counts, Overview, State
 from chaffinch.tables.parallel import Stopped, cores
-from chaffinch.wire.sealed_batches import BatchHead
 
-INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
-FILTERS, _HANDED_OVER = "filters", "handed-over"
+OUTBOX, STATE = "outbox", "state.sqlite"
 _LONGEST_KEY_PAUSE = 86_400.0
 _LONG_PAUSE = 5.0
 """Seconds before a full disk, or a cluster that is gone, is tried again."""
-_SEGMENTS_AT_ONCE = 256
-"""Segments that are taken over before the next tick, or the next look whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,15 @@ class ShufflerStatus:
         return all(counts.adds_up for counts in self.plans.values())
 
 
-def hop_of(plan: AnyPlan, identity: str) -> int:
+WORKS: dict[str, type[HopWork]] = {
+    # First of all: they need no cluster, and a fault of one ends what comes behind them.
+    REACH.name: FilterWork,
+    SURVEY.name: ReportWork,
+}
+"""What a hop does for the plans of each kind, in this order."""
+
+
+def hop_of(plan: RunPlan, identity: str) -> int:
     """Return which hop of a plan has this identity, from 1; refuse one that is none."""
     hops = () if plan.parties is None else plan.parties.hops
     for number, party in enumerate(hops, 1):
@@ -134,7 +133,7 @@ class Shuffler:
         self,
         folder: Path,
         keys: KeyFolder,
-        plans: Iterable[AnyPlan],
+        plans: Iterable[RunPlan],
         settings: ShufflerSettings | None = None,
         *,
         stop: threading.Event | None = None,
@@ -153,8 +152,6 @@ class Shuffler:
         known = {plan.id: plan for plan in plans}
         self._parties = {name: plan.parties for name, plan in known.items()}
         self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in known.items()}
-        self._plans = {name: plan for name, plan in known.items() if isinstance(plan, Plan)}
-        reaches = [plan for plan in known.values() if isinstance(plan, ReachPlan)]
         for name in (INBOX, RECEIVED, OUTBOX):
             make_folder(folder / name)
         self._state = State.open(folder / STATE)
@@ -166,18 +163,19 @@ class Shuffler:
         self._remove_orphans()
         chosen = self._settings
         self._pool = open_pool("shuffler", chosen.openers, chosen.cluster, self.stop)
-        first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
-        layouts = {name: plan.layout for name, plan in first.items()}
-        self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._pool)
-        self._relays = {
-            name: Relay(self._state, self._plans[name], hop, self._outbox, self._pool)
-            for name, hop in self._hops.items()
-            if hop > 1
-        }
         self.later_keys = self._follow_keys()
-        self._filters = FilterInbox(folder / FILTERS)
-        self._reaches = {plan.id: self._filter_relay(plan) for plan in reaches}
-        self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
+        hop = Hop(
+            folder,
+            keys,
+            self._hops,
+            self._state,
+            self._outbox,
+            words,
+            self._pool,
+            chosen.rule,
+            self.later_keys.first_key,
+        )
+        self._works = [work(hop, known.values()) for work in WORKS.values()]
         self._forwarder = Forwarder(
             self._state,
             self._outbox,
@@ -185,11 +183,8 @@ class Shuffler:
             patience=self._settings.patience,
             trusted=self._settings.trusted,
         )
-        self._taken_before: dict[str, set[str]] = {}
-        """By the digest of a closed key, as another one may get its id: see ``needs_key``."""
         self.cluster_fault = ""
         """Why nothing can be opened, where a cluster is to do that."""
-        self._keys_are_due = True
         self.status = self._look()
         """What was done, as of the last tick; another thread may read it."""
 
@@ -253,28 +248,28 @@ class Shuffler:
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
-        self._keys_are_due |= self._keys.refresh()
-        # First of all: they need no cluster, and a fault of one ends what comes here.
-        for reach_relay in self._reaches.values():
-            reach_relay.step(self._keys.opening_keys())
-        if self._keys_are_due:
-            self._refresh()
-        segments = sealed_segments(self._folder / INBOX)[:_SEGMENTS_AT_ONCE]
-        self._opener.open_segments(segments, self._opening)
-        for path in sorted((self._folder / RECEIVED).glob("*.batch")):
-            self._take_batch(path)
+        if self._keys.refresh():
+            self._note_keys()
+        for work in self._works:
+            work.take()
         self.cluster_fault = ""
+
+    def _note_keys(self) -> None:
+        for work in self._works:
+            work.keys_changed()
 
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
-        self._releaser.tick()
+        for work in self._works:
+            work.tick()
         before = self._keys.entries
         try:
             self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds)
         finally:
-            self._keys_are_due |= self._keys.entries != before
-        if self._keys_are_due:
-            self._refresh()
+            if self._keys.entries != before:
+                self._note_keys()
+        for work in self._works:
+            work.follow_keys()
         self.status = self._look()
 
     def forward(self) -> None:
@@ -284,61 +279,23 @@ class Shuffler:
 
     @property
     def held(self) -> dict[str, str]:
-        """Return why nothing can be made of the filters of a plan, by its id."""
-        return {name: relay.held for name, relay in self._reaches.items() if relay.held}
+        """Return why nothing can be made of what came for a plan, by its id."""
+        return {name: why for work in self._works for name, why in work.held.items()}
 
     @property
     def short(self) -> tuple[str, ...]:
         """Return what does not leave although enough reports have come."""
-        first = (
-            f"the crowd of plan {name[:16]} has come, and strangers with next to nothing in their "
-            "reports are among it: it waits for more"
-            for name in sorted(self._releaser.short)
-        )
-        later = (
-            f"{items:,} messages of plan {way.plan_id[:16]} wait here for others of their round "
-            "and keys: in their batch junk or copies stood for reports"
-            for way, items in self._state.partitions().items()
-            if way.plan_id in self._relays
-        )
-        return (*first, *later)
+        return tuple(said for work in self._works for said in work.short)
 
     def overview(self) -> Overview:
         """Return what became of everything."""
         return self._state.overview()
 
     def needs_key(self, key: int) -> bool:
-        """Return whether something that was acknowledged may have to be opened with a key.
-
-        Nothing is taken for the key any more. So what was taken for it stood in the inbox or
-        among the received batches when this was asked first, finished or not, or waits.
-        """
-        (digest,) = (one.digest for one in self._keys.entries if one.id == key)
-        before = self._taken_before.setdefault(digest, self._arrived())
-        before &= self._arrived()
-        filters = self._filters.key_ids()
-        if key in filters or not filters <= self._keys.opening_keys().keys():
-            return True  # One that names no key of ours is damaged, and may be for any of them.
-        return bool(before) or any(key in self._keys_of(held) for held in self._state.held())
-
-    def _keys_of(self, held: Held) -> bytes:
-        """Return the key ids of reports that wait; any byte may be one if the plan is unknown."""
-        plan = self._plans.get(held.plan_id)
-        return held.reports if plan is None else held.reports[:: plan.layout.report_length]
-
-    def _take_batch(self, path: Path) -> None:
-        """Take over a batch of the hop before; one of a plan that is not known here waits."""
-        try:
-            with path.open("rb") as file:
-                plan_id = BatchHead.read(file).plan_id
-            relay = self._relays.get(plan_id)
-            if relay is not None:
-                relay.take(path, self._opening)
-        except OSError as error:
-            raise storage_fault(path.name, error, verb="read") from None
-        except InvalidFile:
-            # It was whole when its receipt was signed. Its maker has signed for all of it or none.
-            put_aside(path)
+        """Return whether something that was acknowledged may have to be opened with a key."""
+        # All are asked: from its first question on, each keeps in mind what may be for a key.
+        needed = [work.needs_key(key) for work in self._works]
+        return any(needed)
 
     def _follow_keys(self) -> LaterKeys:
         """Return what follows the keys behind this hop, where it is the first."""
@@ -354,37 +311,6 @@ class Shuffler:
             trusted=self._settings.trusted,
             pause_seconds=self._settings.key_pause_seconds,
         )
-
-    def _filter_relay(self, plan: ReachPlan) -> FilterRelay:
-        record, keys = self._folder / _HANDED_OVER, partial(self.later_keys.first_key, plan.id)
-        return FilterRelay(self._state, plan, self._filters, self._outbox, record=record, key=keys)
-
-    def _arrived(self) -> set[str]:
-        places = (self._folder / INBOX, self._folder / RECEIVED)
-        # What was put aside may come back, and is the same under each of its names; so is what is
-        # on its way, whose name begins with a dot. Two looks: one alone may miss a file that gets
-        # another name meanwhile.
-        files = (path.name.lstrip(".") for place in 2 * places for path in place.iterdir())
-        return {name.partition(".")[0] for name in files}
-
-    def _refresh(self) -> None:
-        """Take note of keys that have come or gone; the tags of a key go with it.
-
-        If there is no room for that, it is due again.
-        """
-        self._keys_are_due = True
-        stored = self._keys.opening_keys()
-        opening = {number: HopKey.of(one) for number, one in stored.items()}
-        gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
-        closed = {one.digest for one in self._keys.entries if one.state is KeyState.CLOSED}
-        known = self._taken_before.keys()
-        self._taken_before = {one: self._taken_before[one] for one in closed & known}
-        self._opening = HopKeys(opening, gone)
-        with self._state.changing() as change:
-            change.forget_tags(gone)
-            kill_point("opening.forgotten")
-        self._opener.open_held(self._opening)
-        self._keys_are_due = False
 
     def _receiver(self, plan_id: str) -> Party | None:
         """Return who comes after this hop; None for a plan that is not known here."""

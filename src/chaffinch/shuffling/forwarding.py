@@ -24,7 +24,7 @@ from typing import Annotated
 from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.plans.parties import Party
-from chaffinch.shuffling.opening import remove_file
+from chaffinch.shuffling.open_envelopes import remove_file
 from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.tables.parallel import Errands

@@ -2,7 +2,7 @@
 
 A party that shows keys of its own to one device alone would know the messages of that device
 again. So devices take all lists from the first hop, which gives everybody the same ones, and
-which takes only reports that name keys it had given out before it opened them (``opening``).
+which takes only reports that name keys it had given out before it opened them (``open_envelopes``).
 Whatever else a device was handed, by whomever, its reports are rejected.
 
 A list is taken if its party has signed it for the plan and its serial is higher than that of the

@@ -30,7 +30,7 @@ from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import InvalidFile
 from chaffinch.plans.plan import Plan
-from chaffinch.shuffling.opening import (
+from chaffinch.shuffling.open_envelopes import (
     HopKey,
     HopKeys,
     Opened,

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.open_batches import open_batch
 from chaffinch.analysis.received import Received
 from chaffinch.disk.files import make_folder
 from chaffinch.encoding.device import encode_with
@@ -24,9 +24,9 @@ from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.inbox import SegmentWriter, Upload, sealed_segments
-from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
+from chaffinch.shuffling.open_envelopes import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import Outbox
-from chaffinch.shuffling.releasing import Releaser, ReleaseRule
+from chaffinch.shuffling.release_rule import Releaser, ReleaseRule
 from chaffinch.shuffling.state import State
 from chaffinch.tables.parallel import Processes, Progress
 from chaffinch.wire.key_lists import KeyList

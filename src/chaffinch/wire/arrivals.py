@@ -35,7 +35,7 @@ _SUFFIX = ".batch"
 _Known = TypeVar("_Known")
 
 
-class _Lengths(Protocol):
+class Lengths(Protocol):
     """How long everything is that travels for a plan."""
 
     @property
@@ -57,11 +57,11 @@ class _Lengths(Protocol):
         ...
 
 
-class _Run(Protocol):
+class Run(Protocol):
     """What a receiver must know of a plan that names its parties."""
 
     @property
-    def layout(self) -> _Lengths:
+    def layout(self) -> Lengths:
         """Return how long everything is."""
         ...
 
@@ -90,7 +90,7 @@ class _Run(Protocol):
 class Expected:
     """What a receiver knows, from the plan, of the batches that come to it."""
 
-    layout: _Lengths
+    layout: Lengths
     hop: int
     """Who makes them; hops count from 1."""
     maker: bytes
@@ -100,7 +100,7 @@ class Expected:
     rounds: int
 
     @classmethod
-    def of(cls, plan: _Run, hop: int) -> Expected:
+    def of(cls, plan: Run, hop: int) -> Expected:
         """Return what is known of the batches that a hop makes."""
         maker: bytes = plan.parties.hops[hop - 1].key
         return cls(plan.layout, hop, maker, plan.reports, plan.least_items, plan.rounds)

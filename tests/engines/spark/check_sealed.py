@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.open_batches import open_batch
 from chaffinch.engines.spark.sealed import SparkPool
 from chaffinch.errors import ClusterFault, InvalidInput
 from chaffinch.keys import KeyFolder

@@ -19,6 +19,7 @@ from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.reach.release import read_release as read_reach_release
+from chaffinch.reach.shuffler.filter_work import FilterWork
 from chaffinch.wire.filter_files import columns_from
 from tests.services.campaign import NAMES, Campaign
 from tests.services.faults.calls import note
@@ -56,7 +57,9 @@ class ReachWorld(AtWork):
     def work(self, *, complete: bool = True) -> None:
         """Let shuffler and analyzer do what they do; all of it if the filters are complete."""
         (hop,) = self.hops
-        (relay,) = hop._reaches.values()  # noqa: SLF001
+        work, *_ = hop._works  # noqa: SLF001
+        assert isinstance(work, FilterWork)
+        (relay,) = work.relays.values()
         last = time.monotonic() + _PATIENCE
         hop.take()
         while complete and not hop.overview().batches.get(self.plan.id):

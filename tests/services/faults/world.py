@@ -29,7 +29,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services import front as fronts
-from chaffinch.services.analyzer import AnalyzerFront
+from chaffinch.services.analyzer import AnalyzerFront, analyses_of
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.front import Front
@@ -171,7 +171,11 @@ class AtWork:
         ledger = Ledger.open(self.root / "ledger", mark=self.root / "mark")
         self.ledger = ledger
         self.analyzer = Analyzer(
-            folder, self._keys("analyzer"), [self.plan], ledger=ledger, level=self.level
+            folder,
+            self._keys("analyzer"),
+            analyses_of([self.plan]),
+            ledger=ledger,
+            level=self.level,
         )
         return self
 

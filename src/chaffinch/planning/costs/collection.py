@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_USERS = 10**12
 LARGEST_BATCH = 1_000_000
-"""Reports of a batch, unless twice the crowd of a plan is more (``shuffling.releasing``)."""
+"""Reports of a batch, unless twice the crowd of a plan is more (``shuffling.release_rule``)."""
 ORDER_MEMORY = 256 << 20
 """Bytes that putting messages into order may take (``shuffling.outbox``)."""
 PENDING_MEMORY = 32 << 20

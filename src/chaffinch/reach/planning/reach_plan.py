@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from chaffinch import privacy
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.documents import GuaranteeModel, guarantee_document
+from chaffinch.plans.kinds import Kind
 from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import LARGEST_FILE, Plan
 from chaffinch.plans.plan import plan_from as survey_plan_from
@@ -60,6 +61,7 @@ _RULE = f"a plan in the format {_FORMAT}"
 MOST_IDS = 10**12
 FULL_BELOW = 5.0
 """A row with fewer empty columns than so many standard errors of the flips is full."""
+REACH: Kind[ReachPlan] = Kind("reach")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class ReachPlan:
     all publishers, in one collection, from the analyzer: who must not have the key, or, where a
     ``shuffler`` stands in between and flips again, who may have it and any publisher's help.
     """
+
+    kind: ClassVar[Kind[Any]] = REACH
 
     title: str
     audience: Audience

@@ -11,8 +11,6 @@ Of each batch ``items = counted + dummies + replayed + rejected``:
   protect nobody more, and let one device that sends an item twice stop everybody's release.
 * *rejected*: an item that does not open with the key of the batch, or holds no code of the plan;
 * *dummies*: empty slots, where a plan has fixed ones.
-
-The shuffler of a reach hands columns over as the one item of a batch.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from chaffinch.disk.faults import storage_fault
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import StoredKey
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.tables.parallel import Pool, Processes
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.batches import CodeCounts, Codes
@@ -37,7 +34,6 @@ from chaffinch.wire.envelopes import TAG, Binding, replay_tag
 from chaffinch.wire.messages import EMPTY, Tally
 from chaffinch.wire.problems import Problem
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
-from chaffinch.wire.sealed_filters import unpad
 
 _CHUNK = 500
 """Items that a process opens before it hands them back."""
@@ -169,7 +165,7 @@ def open_batch(
     try:
         with path.open("rb") as file:
             head, found = check_batch(file, expected.maker)
-            _check_due(expected, head, keys)
+            check_due(expected, head, keys)
             binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
             needed = _Needed(keys[head.key_id], binding, length)
             blocks = blocks_of(file, head.items * length, _CHUNK * length)
@@ -180,24 +176,7 @@ def open_batch(
     return OpenedBatch(found, head, plan, codes, b"".join(one.tags for one in opened))
 
 
-def open_columns(path: Path, plan: ReachPlan, keys: Mapping[int, StoredKey]) -> OpenedItem:
-    """Open the one item of a batch file; refuse a file that is not as its maker signed it."""
-    expected, layout = Expected.of(plan, 1), plan.layout
-    try:
-        with path.open("rb") as file:
-            head, found = check_batch(file, expected.maker)
-            _check_due(expected, head, keys)
-            item = file.read(head.items * head.item_length)
-    except OSError as error:
-        raise storage_fault(path.name, error, verb="read") from None
-    stored = keys[head.key_id]
-    padded = stored.key.open(item, layout.binding(2, head.round))
-    content = None if padded is None else unpad(padded, layout.columns_length)
-    tag = replay_tag(stored.tag_secret, item, stored.key.kem)
-    return OpenedItem(found, head, 1 << plan.audience.rows, content, tag)
-
-
-def _check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
+def check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
     """Refuse a whole batch that is not one to be opened here, as its receiver does."""
     try:
         expected.check_head(head, {one.key.sealing.name for one in keys.values()})

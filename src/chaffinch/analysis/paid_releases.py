@@ -12,35 +12,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chaffinch.analysis.analyze import analyze
-from chaffinch.analysis.opening import absent_reports, is_short
+from chaffinch.analysis.open_batches import absent_reports, is_short
 from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import (
     BatchTooSmall,
     BudgetExhausted,
     ChaffinchError,
-    FilterFull,
     InvalidFile,
     InvalidInput,
-    PlanMismatch,
 )
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.analyzer.reach_analysis import analyze as analyze_columns
-from chaffinch.reach.analyzer.reach_analysis import check_key
-from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
-from chaffinch.wire.filter_files import columns_from
 
-_Made = tuple[bytes, Callable[[Ledger], Entry]]
+Made = tuple[bytes, Callable[[Ledger], Entry]]
 """The bytes of a release, and what charges them to a ledger and keeps them there."""
 
 
-def _settle(
+def release_once(
     received: Received,
     batch: KnownBatch,
-    make: Callable[[], _Made],
+    make: Callable[[], Made],
     *,
     ledger: Ledger | None,
     refusals: tuple[type[ChaffinchError], ...],
@@ -95,7 +89,7 @@ def release_batch(
     absent = absent_reports(plan, batch.reports, batch.fresh)
     tally = replace(received.tally(batch.id), absent=absent)
 
-    def make() -> _Made:
+    def make() -> Made:
         """Return the bytes and what pays for them; refuse what can never be released."""
         content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
         charge, name = Charge.of(plan), tally.digest
@@ -103,7 +97,7 @@ def release_batch(
             charge, name, subject=name, by_subject=True, content=content
         )
 
-    return _settle(received, batch, make, ledger=ledger, refusals=(InvalidFile, BatchTooSmall))
+    return release_once(received, batch, make, ledger=ledger, refusals=(InvalidFile, BatchTooSmall))
 
 
 def join_short(received: Received, plan: Plan) -> bool:
@@ -147,54 +141,3 @@ def _noted(release: Release, batch: KnownBatch) -> Release:
     note = f"Of {batch.items:,} messages some were left out: {'; '.join(left_out)}."
     answers = tuple(replace(one, notes=(*one.notes, note)) for one in release.answers)
     return replace(release, answers=answers)
-
-
-# ----------------------------------------------------------------------------
-# The columns of a reach from a batch to their release: paid for and kept together, once.
-#
-# The shuffler hands columns over as the one item of a batch that it has signed. Of every plan one
-# batch is released, and no other one ever: the same rows with fresh flips would show more than was
-# promised.
-
-
-def release_columns(
-    received: Received,
-    batch: KnownBatch,
-    plan: ReachPlan,
-    *,
-    ledger: Ledger | None = None,
-    level: float = 0.95,
-) -> KnownBatch:
-    """Release columns that were opened, or note why not; return what is known of them then."""
-
-    def make() -> _Made:
-        """Return the bytes and what pays for them; refuse what can never be released."""
-        if not batch.counted:
-            raise InvalidFile("batch", "one that holds columns of this plan", ["a copy, or junk"])
-        columns = columns_from(received.content(batch.id))
-        release = analyze_columns(columns, plan, level=level)
-        content = json_bytes(release.document())
-        paid = {(one.key, one.subject) for one in ledger.entries()} if ledger is not None else set()
-        if (release.key, release.batch) not in paid:
-            # What was paid for before an end is released, whatever has come since.
-            _check_first(received, batch)
-
-        def pay(ledger: Ledger) -> Entry:
-            """Charge the key; the ledger keeps the bytes in the same transaction."""
-            check_key(ledger, release)
-            charge = Charge.of(plan)
-            return ledger.charge(charge, release.key, subject=release.batch, content=content)
-
-        return content, pay
-
-    refusals = (InvalidFile, InvalidInput, PlanMismatch, FilterFull)
-    return _settle(received, batch, make, ledger=ledger, refusals=refusals)
-
-
-def _check_first(received: Received, batch: KnownBatch) -> None:
-    """Refuse a batch that comes after another of its plan."""
-    others = [one for one in received.all() if one.plan_id == batch.plan_id and one.counted]
-    # Of two that were opened at the same time, the one with the smaller id comes first.
-    before = [one for one in others if one.state in ("released", "unpaid") or one.id < batch.id]
-    if any(one.id != batch.id and one.state != "refused" for one in before):
-        raise InvalidFile("batch", "the first one of its plan", ["another one"])

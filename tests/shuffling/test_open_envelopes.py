@@ -15,9 +15,9 @@ import pytest
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
-from chaffinch.shuffling import opening
+from chaffinch.shuffling import open_envelopes
 from chaffinch.shuffling.inbox import Upload, sealed_segments
-from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener, remove_file
+from chaffinch.shuffling.open_envelopes import Contents, HopKey, HopKeys, SegmentOpener, remove_file
 from chaffinch.shuffling.state import Counts, Partition, State
 from chaffinch.tables.parallel import Processes
 from chaffinch.wire.sealed_reports import route_of
@@ -236,7 +236,7 @@ def test_a_segment_is_taken_over_when_all_of_it_is_open(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much of it, and of others, is under way when the first of it comes back."""
-    monkeypatch.setattr(opening, "_CHUNK", 1)
+    monkeypatch.setattr(open_envelopes, "_CHUNK", 1)
     bench.opener = SegmentOpener(
         bench.state,
         bench.data / "inbox",
@@ -254,7 +254,7 @@ def test_a_segment_is_taken_over_when_all_of_it_is_open(
 def test_what_cannot_be_used_is_counted_chunk_by_chunk(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "_CHUNK", 1)
+    monkeypatch.setattr(open_envelopes, "_CHUNK", 1)
     layout, (report,) = bench.layout, bench.collection.seal([7])
     sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
     malformed = sealing.seal(bytes(layout.payload_length), layout.binding(1, 1))
@@ -288,7 +288,7 @@ def test_a_file_that_cannot_be_removed_is_told(
 
     remove_file(tmp_path / "gone")
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "sync_folder", fail)
+        patch.setattr(open_envelopes, "sync_folder", fail)
         remove_file(tmp_path / "gone", sync=False)
         with pytest.raises(StorageFault):
             remove_file(tmp_path / "gone")
@@ -338,7 +338,7 @@ def test_a_segment_is_forgotten_when_it_is_surely_gone(
     def sync(folder: Path) -> None:
         seen.append((sealed_segments(folder), len(bench.state.opened_segments())))
 
-    monkeypatch.setattr(opening, "sync_folder", sync)
+    monkeypatch.setattr(open_envelopes, "sync_folder", sync)
     for number in (1, 2):
         bench.collection.write_segment(bench.data, bench.collection.seal([number]))
     assert bench.open_all().opened == 2
@@ -355,7 +355,7 @@ def test_a_segment_that_was_taken_is_not_opened_again_after_a_crash(
 
     path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "kill_point", crash)
+        patch.setattr(open_envelopes, "kill_point", crash)
         with pytest.raises(KeyboardInterrupt):
             bench.open_all()
     assert bench.state.opened_segments() == {path.stem}
@@ -374,7 +374,7 @@ def test_a_segment_that_cannot_be_read_now_stays_as_it_is(
 
     path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "read_segment", fail)
+        patch.setattr(open_envelopes, "read_segment", fail)
         with pytest.raises(StorageFault, match="within reach"):
             bench.open_all()
     assert list(path.parent.iterdir()) == [path]

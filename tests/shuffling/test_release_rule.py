@@ -23,7 +23,7 @@ from chaffinch.sampling import SecureWords, secure_words
 from chaffinch.shuffling import outbox as outbox_module
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.outbox import Items, Outbox, items_of
-from chaffinch.shuffling.releasing import Releaser, ReleaseRule, split
+from chaffinch.shuffling.release_rule import Releaser, ReleaseRule, split
 from chaffinch.shuffling.state import Partition, Sealed, State
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 from tests.services.oracle import Collection

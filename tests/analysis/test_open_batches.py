@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.analysis.opening import absent_reports, open_batch
+from chaffinch.analysis.open_batches import absent_reports, open_batch
+from chaffinch.analysis.paid_releases import release_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.analysis.releasing import release_batch
 from chaffinch.disk import stores
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.ledger import Charge, Ledger

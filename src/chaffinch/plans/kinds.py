@@ -1,0 +1,72 @@
+"""Kinds of plans: a survey asks people, a reach counts the audiences of publishers.
+
+Every party that runs plans runs those of any kind. What is the same for all of them is a
+``RunPlan``. What differs stands with the kind, in a class for each party: ``HopWork`` is what a
+shuffler does with what arrives for the plans of a kind, ``PlanAnalysis`` what the analyzer does
+with the batches of a plan. Services find these classes by ``plan.kind``, and know nothing else of
+a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+from chaffinch.plans.parties import Parties
+from chaffinch.wire.arrivals import Lengths, Run
+
+_P_co = TypeVar("_P_co", bound="RunPlan", covariant=True)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[_P_co]):
+    """A kind of plan, whose plans are objects of one class."""
+
+    name: str
+
+    def among(self, plans: Iterable[RunPlan]) -> dict[str, _P_co]:
+        """Return the plans of this kind by their ids."""
+        return {plan.id: cast("_P_co", plan) for plan in plans if plan.kind == self}
+
+
+class RunLengths(Lengths, Protocol):
+    """How long everything is that travels, and what reaches the first hop is sealed with."""
+
+    @property
+    def outer_kem(self) -> int:
+        """Return the number of the KEM of the outer envelopes."""
+        ...
+
+
+class RunPlan(Run, Protocol):
+    """What whoever runs plans must know of every plan; ``Run`` has what a receiver must know."""
+
+    kind: ClassVar[Kind[Any]]
+
+    @property
+    def id(self) -> str:
+        """Return the name of the plan: the digest of its document."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Return what people call it."""
+        ...
+
+    @property
+    def parties(self) -> Parties | None:
+        """Return who runs it; None where nobody is named."""
+        ...
+
+    @property
+    def layout(self) -> RunLengths:
+        """Return how long everything is that travels; refuse a plan that names no parties."""
+        ...
+
+    def verify(self) -> None:
+        """Recompute the guarantee from the parameters; raise if it does not hold."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as it stands in its file."""
+        ...
