@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.documents import (
-    _fraction_from,
     fraction_text,
     mechanism_document,
     mechanism_from,
 )
+from chaffinch.privacy.forms import fraction_from
 
 crowds = st.integers(1, 10**9)
 flips = st.one_of(
@@ -207,7 +207,7 @@ def test_a_fraction_too_long_to_read_is_refused() -> None:
 
 @given(st.fractions(0, 1))
 def test_fractions_are_exact(value: Fraction) -> None:
-    assert _fraction_from("rate", fraction_text("rate", value)) == value
+    assert fraction_from("rate", fraction_text("rate", value)) == value
 
 
 CUT = privacy.Shortened(privacy.FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000))
@@ -322,16 +322,16 @@ def test_a_composition_inside_a_composition_is_refused() -> None:
 
 def test_fractions_have_a_longest_text() -> None:
     long = Fraction(1, 10**360 + 1)
-    assert _fraction_from("flip", fraction_text("flip", long)) == long
+    assert fraction_from("flip", fraction_text("flip", long)) == long
     with pytest.raises(InvalidInput, match="fewer than 400 digits"):
         fraction_text("flip", Fraction(1, 10**362 + 1))
     # 1200 bits below the line, and 1200 characters in all.
     assert fraction_text("flip", Fraction(1, 2**1199 + 1)).startswith("1/")
     with pytest.raises(InvalidInput, match="fewer than 400 digits"):
         fraction_text("flip", Fraction(1, 2**1200 + 1))
-    assert _fraction_from("flip", "1" + "0" * 1197 + "/7") == Fraction(10**1197, 7)
+    assert fraction_from("flip", "1" + "0" * 1197 + "/7") == Fraction(10**1197, 7)
     with pytest.raises(InvalidInput, match="a fraction written as"):
-        _fraction_from("flip", "1" + "0" * 1198 + "/7")
+        fraction_from("flip", "1" + "0" * 1198 + "/7")
     for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 1300 + "/7", 0.5, None):
         with pytest.raises(InvalidInput, match="a fraction written as"):
-            _fraction_from("flip", text)
+            fraction_from("flip", text)

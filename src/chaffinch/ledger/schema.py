@@ -21,6 +21,7 @@ from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger.chain import Mark, genesis, link
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
+from chaffinch.privacy.documents import UnknownMechanism
 
 ROLES = ("client", "analyzer")
 _VERSION, _WITH_CONTENTS = 1, 2
@@ -221,6 +222,12 @@ def read(connection: sqlite3.Connection) -> History:
     try:
         head = _head(heads[0])
         return History(head, tuple(_chained(head, rows)))
+    except UnknownMechanism as unknown:
+        raise StorageFault(
+            "The ledger must hold charges of mechanisms that are known here. "
+            f"Got {unknown.name[:40]!r}.",
+            hint=unknown.hint,
+        ) from None
     except (InvalidInput, ValueError, RecursionError):
         raise _broken("whole", "a row that says nothing") from None
 

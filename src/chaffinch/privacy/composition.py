@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
@@ -22,6 +24,8 @@ from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 from chaffinch.privacy.tradeoff import mu_from_ends
 
+_MOST_TIMES = 10**12
+"""More rounds of one part than this are refused: ``compose`` of ``compose`` makes no more."""
 _STEPS = 32.0
 """So many steps of the grid make one standard deviation of the narrowest losses of a round."""
 _FINER = 32.0
@@ -105,18 +109,45 @@ class Composition(Mechanism):
 
     parts: tuple[tuple[Mechanism, int], ...]
     resolution: float | None = None
+    document_name = "composition"
 
     def __post_init__(self) -> None:
         # A part that stands twice is one part that is done more often.
         counts: Counter[Mechanism] = Counter()
         for mechanism, count in self.parts:
-            counts[mechanism] += checks.whole("number of times", count, least=1, most=10**12)
+            counts[mechanism] += checks.whole("number of times", count, least=1, most=_MOST_TIMES)
         kinds = {mechanism.neighbours for mechanism in counts}
         if len(kinds) > 1:
             # A loss per person and one per column are about different changes: no sum bounds both.
             words = ", ".join(sorted(kinds))
             raise InvalidInput("neighbours of all mechanisms", "of one kind", words)
         object.__setattr__(self, "parts", tuple(counts.items()))
+
+    def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:
+        """Return how often each part is done, and its document."""
+        parts = [
+            {"times": _rounds(count), "part": document_of(_single(part))}
+            for part, count in self.parts
+        ]
+        if self.resolution is None:
+            return {"parts": parts}
+        return {"parts": parts, "resolution": self.resolution.hex()}
+
+    @classmethod
+    def from_written(
+        cls, fields: dict[str, Any], mechanism_of: Callable[[object], Mechanism]
+    ) -> Composition:
+        """Return the mechanism with these parts."""
+        resolution = _read_resolution(fields.pop("resolution")) if "resolution" in fields else None
+        forms.check_fields(cls.__name__, fields, ("parts",))
+        if not isinstance(fields["parts"], (list, tuple)):
+            raise InvalidInput("parts of a composition", "a list", fields["parts"])
+        parts = []
+        for entry in fields["parts"]:
+            part = forms.named_fields("part of a composition", entry)
+            forms.check_fields("a part of a composition", part, ("times", "part"))
+            parts.append((_single(mechanism_of(part["part"])), _rounds(part["times"])))
+        return cls(tuple(parts), resolution)
 
     @property
     def neighbours(self) -> str:  # type: ignore[override]
@@ -646,3 +677,25 @@ def full_profile(mechanism: Mechanism) -> _Profile:
     if nodes[-1] >= mechanism.local_epsilon:
         upper[-1] = 0.0
     return nodes, upper
+
+
+# ----------------------------------------------------------------------------
+# What a document says of a composition.
+
+
+def _single(part: Mechanism) -> Mechanism:
+    if isinstance(part, Composition):
+        raise InvalidInput("part of a composition", "a single mechanism", "a composition")
+    return part
+
+
+def _rounds(count: object) -> int:
+    return checks.whole("number of times", count, least=1, most=_MOST_TIMES)
+
+
+def _read_resolution(text: object) -> float:
+    try:
+        value = float.fromhex(text) if isinstance(text, str) else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
+    return checks.real("resolution", value, least=1e-9, most=1.0)

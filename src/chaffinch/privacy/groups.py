@@ -11,12 +11,15 @@ Source     group privacy of trade-off functions [Dong, Roth, Su 2022, theorem 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from chaffinch.errors import InvalidInput, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.composition import Composition, full_profile
 from chaffinch.privacy.guarantee import MOST_RECORDS, Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
@@ -54,12 +57,25 @@ class Grouped(Mechanism):
 
     inner: Mechanism
     records: int
+    document_name = "grouped"
 
     def __post_init__(self) -> None:
         inner: object = self.inner
         if not isinstance(inner, Mechanism) or isinstance(inner, Grouped):
             raise InvalidInput("inner mechanism", "a mechanism of single records", inner)
         checks.whole("records of a person", self.records, least=1, most=MOST_RECORDS)
+
+    def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:
+        """Return how many records are replaced, and the document of a single one."""
+        return {"records": self.records, "inner": document_of(self.inner)}
+
+    @classmethod
+    def from_written(
+        cls, fields: dict[str, Any], mechanism_of: Callable[[object], Mechanism]
+    ) -> Grouped:
+        """Return the mechanism with these parameters."""
+        forms.check_fields(cls.__name__, fields, ("records", "inner"))
+        return cls(mechanism_of(fields["inner"]), fields["records"])
 
     @property
     def method(self) -> Method:  # type: ignore[override]

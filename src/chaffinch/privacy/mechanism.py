@@ -10,11 +10,12 @@ import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from chaffinch.errors import GuaranteeNotProven, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
 from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import (
@@ -36,6 +37,36 @@ class Mechanism(ABC):
     neighbours: ClassVar[str] = "replace-one"
     view: str
     method: Method
+
+    document_name: ClassVar[str] = ""
+    """What documents call it. Without a name it stands in no file, and no ledger charges it."""
+    document_fields: ClassVar[tuple[str, ...]] = ()
+    """Its parameters: arguments of the class, and attributes that hold them."""
+    document_fractions: ClassVar[tuple[str, ...]] = ()
+    """Those of them that are fractions; all others are whole numbers and words."""
+
+    def written(
+        self,
+        document_of: Callable[[Mechanism], dict[str, Any]],  # noqa: ARG002 - for those with parts
+    ) -> dict[str, Any]:
+        """Return its parameters as they stand in its document, of JSON types only.
+
+        Equal mechanisms have equal ones. ``document_of`` gives the document of another mechanism.
+        """
+        return forms.written_fields(self, self.document_fields, self.document_fractions)
+
+    @classmethod
+    def from_written(
+        cls,
+        fields: dict[str, Any],
+        mechanism_of: Callable[[object], Mechanism],  # noqa: ARG003 - for those with parts
+    ) -> Mechanism:
+        """Return the mechanism with these parameters; refuse missing, unknown and wrong ones.
+
+        ``mechanism_of`` gives the mechanism of another document.
+        """
+        forms.check_fields(cls.__name__, fields, cls.document_fields)
+        return cls(**forms.read_fields(fields, cls.document_fractions))
 
     @property
     @abstractmethod

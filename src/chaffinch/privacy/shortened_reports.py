@@ -12,12 +12,15 @@ mixture is at most the mean of those of its parts, and the others are at most 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from chaffinch.errors import InvalidInput, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.precision import Floats, down, up
@@ -40,6 +43,7 @@ class Shortened(Mechanism):
     inner: Mechanism
     distance: Fraction
     shortfall: Fraction = Fraction(0)
+    document_name = "shortened"
 
     def __post_init__(self) -> None:
         inner: object = self.inner
@@ -51,6 +55,24 @@ class Shortened(Mechanism):
         shortfall: object = self.shortfall
         if not isinstance(shortfall, Fraction) or not 0 <= shortfall <= 1:
             raise InvalidInput("shortfall", "a Fraction from 0 to 1", shortfall)
+
+    def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:
+        """Return what is cut, and the document of what is cut from."""
+        short = self.shortfall
+        # Mechanisms without one are written as they were before there was any.
+        some = {"shortfall": forms.fraction_text("shortfall", short)} if short else {}
+        distance = forms.fraction_text("distance", self.distance)
+        return {"distance": distance, "inner": document_of(self.inner)} | some
+
+    @classmethod
+    def from_written(
+        cls, fields: dict[str, Any], mechanism_of: Callable[[object], Mechanism]
+    ) -> Shortened:
+        """Return the mechanism with these parameters."""
+        short = forms.fraction_from("shortfall", fields.pop("shortfall", "0/2^64"))
+        forms.check_fields(cls.__name__, fields, ("distance", "inner"))
+        distance = forms.fraction_from("distance", fields["distance"])
+        return cls(mechanism_of(fields["inner"]), distance, short)
 
     @property
     def neighbours(self) -> str:  # type: ignore[override]

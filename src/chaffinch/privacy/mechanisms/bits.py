@@ -601,6 +601,9 @@ class FlippedBits(SumMechanism):
     decoys: int
 
     view = "messages"
+    document_name = "flipped-bits"
+    document_fields = ("users", "flip_probability", "copies", "decoys")
+    document_fractions = ("flip_probability",)
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ is 1 + Bin(T, ½) against Bin(T, ½).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.laws import Law, binomial
@@ -62,6 +64,8 @@ class DecoyedValues(Mechanism):
 
     view = "messages"
     method: Method = "exact"
+    document_name = "decoyed-values"
+    document_fractions = ("decoy_rate",)
 
     def __init__(
         self,
@@ -94,6 +98,27 @@ class DecoyedValues(Mechanism):
                 rule="above 0 and at most 1",
             )
             object.__setattr__(self, "rate", rate)
+
+    def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
+        """Return a number of decoys where each is surely sent, else who sends them and how often.
+
+        Users who all send a decoy and a guaranteed number of decoys are the same mechanism.
+        """
+        if self.rate == 1:
+            return {"values": self.values, "decoys": self.senders}
+        rate = forms.fraction_text("decoy_rate", self.rate)
+        return {"values": self.values, "users": self.senders, "decoy_rate": rate}
+
+    @classmethod
+    def from_written(
+        cls,
+        fields: dict[str, Any],
+        mechanism_of: Callable[[object], Mechanism],  # noqa: ARG003
+    ) -> DecoyedValues:
+        """Return the mechanism with these parameters."""
+        names = ("values", "decoys") if "decoys" in fields else ("values", "users", "decoy_rate")
+        forms.check_fields(cls.__name__, fields, names)
+        return cls(**forms.read_fields(fields, cls.document_fractions))
 
     @property
     def crowd_words(self) -> str:

@@ -48,6 +48,9 @@ class FlippedFilters(WordMechanism):
 
     view = "columns"
     neighbours: ClassVar[str] = "replace-one-column"
+    document_name = "flipped-filters"
+    document_fields = ("filters", "bits", "flip_probability")
+    document_fractions = ("flip_probability",)
 
     def __init__(
         self, *, filters: int, bits: int, flip_probability: float | str | Fraction
@@ -172,6 +175,9 @@ class FlippedAudiences(Mechanism):
 
     view = "columns"
     neighbours: ClassVar[str] = "add-remove-one-id"
+    document_name = "flipped-audiences"
+    document_fields = ("filters", "bits", "hashes", "flip_probability")
+    document_fractions = ("flip_probability",)
 
     def __init__(
         self, *, filters: int, bits: int, hashes: int, flip_probability: float | str | Fraction

@@ -36,6 +36,14 @@ class EncodedNumbers(Mechanism):
     slots: str
 
     view = "messages"
+    document_name = "encoded-numbers"
+    document_fields = (
+        "users",
+        "resolution",
+        "flip_probability",
+        "slots",
+    )
+    document_fractions = ("flip_probability",)
 
     def __init__(
         self,

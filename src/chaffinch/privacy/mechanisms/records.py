@@ -276,6 +276,9 @@ class FlippedVectors(WordMechanism):
     flip_probability: Fraction
 
     view = "records"
+    document_name = "flipped-vectors"
+    document_fields = ("users", "bits", "flip_probability")
+    document_fractions = ("flip_probability",)
 
     def __init__(self, *, users: int, bits: int, flip_probability: float | str | Fraction) -> None:
         object.__setattr__(self, "users", checks.people("number of users", users))

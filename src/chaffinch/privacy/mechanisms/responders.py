@@ -48,6 +48,8 @@ class RandomResponders(Mechanism):
 
     view = "messages"
     method: Method = "exact"
+    document_name = "random-responders"
+    document_fields = ("responders",)
 
     def __init__(self, *, responders: int) -> None:
         object.__setattr__(self, "responders", checks.whole("number of responders", responders))

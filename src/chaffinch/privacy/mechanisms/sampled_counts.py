@@ -84,6 +84,9 @@ class SampleAndThreshold(Mechanism):
     neighbours: str  # type: ignore[misc]
 
     view = "counts"
+    document_name = "sample-and-threshold"
+    document_fields = ("sampling_rate", "threshold", "neighbours")
+    document_fractions = ("sampling_rate",)
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ comes at g times its rates. D and W then depend on one another, and the sum is t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
@@ -65,6 +66,9 @@ _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-11
 """What ``instance`` promises of its masses."""
 
 
+_PARAMETERS = ("question", "plus_ratio", "minus_ratio", "flood", "steps", "share")
+
+
 @dataclass(frozen=True, init=False)
 class SignedDecoys(Mechanism):
     """Answers in clear, with geometric noise of either sign and a flood of pairs per value.
@@ -89,6 +93,8 @@ class SignedDecoys(Mechanism):
     share: Fraction
 
     view = "messages"
+    document_name = "signed-decoys"
+    document_fractions = ("plus_ratio", "minus_ratio", "share")
     profile_nodes: ClassVar[int] = 1025
     """A profile is cheap here, and its infinite loss makes it bend sharply."""
 
@@ -116,6 +122,27 @@ class SignedDecoys(Mechanism):
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
+
+    def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
+        """Return its parameters; the rates of a flood are a list."""
+        plain = forms.written_fields(self, _PARAMETERS, self.document_fractions)
+        flood = [forms.fraction_text("flood", rate) for rate in self.flood]
+        return {name: flood if name == "flood" else value for name, value in plain.items()}
+
+    @classmethod
+    def from_written(
+        cls,
+        fields: dict[str, Any],
+        mechanism_of: Callable[[object], Mechanism],  # noqa: ARG003
+    ) -> SignedDecoys:
+        """Return the mechanism with these parameters."""
+        forms.check_fields(cls.__name__, fields, _PARAMETERS)
+        if not isinstance(fields["flood"], (list, tuple)):
+            raise InvalidInput("flood", "a list of rates", fields["flood"])
+        flood = [forms.fraction_from("flood", rate) for rate in fields["flood"]]
+        exact = cls.document_fractions
+        ratios = {name: forms.fraction_from(name, fields[name]) for name in exact}
+        return cls(**{**fields, **ratios, "flood": flood})
 
     @property
     def crowd_words(self) -> str:

@@ -49,6 +49,9 @@ class FlippedValues(Mechanism):
     flip_probability: Fraction
 
     view = "messages"
+    document_name = "flipped-values"
+    document_fields = ("users", "values", "flip_probability", "decoys")
+    document_fractions = ("flip_probability",)
 
     def __init__(
         self,
