@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import privacy
 from chaffinch.disk.files import atomic
 from chaffinch.disk.protected import refuse_to_overwrite
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.plans import check_certificate as checker
 from chaffinch.plans.documents import guarantee_document, honest_document
 from chaffinch.privacy.covers import Cover, cover_of
@@ -109,6 +109,14 @@ def _require_proven(certificate: Certificate, delta: float) -> None:
 
 def _require_known(plan: Plan) -> None:
     """Refuse a plan that the checker would not take for one, before anything is searched."""
+    for part in plan.parts:
+        if (part.protocol.kind, part.question.shape) not in checker.KNOWN:
+            raise InvalidInput(
+                "plan to certify",
+                "one whose protocols tools/check_certificate.py knows",
+                Unquoted(f"one with {part.protocol.kind!r} for a {part.question.shape}"),
+                hint="the promise may hold all the same: `plan --check` recomputes it",
+            )
     bare = Certificate(_body(plan, Cover(tuple(() for _ in plan.parts)), [1] * len(plan.parts)))
     document = _read_back(bare.document())
 

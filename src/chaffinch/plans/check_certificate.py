@@ -771,6 +771,22 @@ def flip_of(value: Any) -> Fraction:
     return chance(value, "flip probability", Fraction((1 << 63) - 1, 1 << 64))
 
 
+KNOWN = {
+    ("flips", "bit"): "bits",
+    ("flips", "flags"): "bits",
+    ("flips", "choice"): "choice",
+    ("flipped-decoys", "choice"): "decoyed_choice",
+    ("decoys", "bit"): "clear",
+    ("decoys", "choice"): "clear",
+    ("encoded", "number"): "number",
+    ("signed-decoys", "bit"): "signed",
+    ("signed-decoys", "flags"): "signed",
+    ("signed-decoys", "choice"): "signed",
+    ("signed-decoys", "number"): "signed",
+}
+"""Which protocols are known for which questions, and the method of a part that reads them."""
+
+
 class Part:
     """One question: a mechanism, how often it is seen, and the chance that messages were cut."""
 
@@ -781,26 +797,14 @@ class Part:
         self.shape = shape
         self.answers = whole(answers, "number of answers", 0, 10**6)
         self.users, self.smallest, self.cut = users, smallest, Fraction(0)
-        builders: dict[tuple[str, str], Callable[[list[list[int]]], tuple[Mechanism, int]]] = {
-            ("flips", "bit"): self.bits,
-            ("flips", "flags"): self.bits,
-            ("flips", "choice"): self.choice,
-            ("flipped-decoys", "choice"): self.decoyed_choice,
-            ("decoys", "bit"): self.clear,
-            ("decoys", "choice"): self.clear,
-            ("encoded", "number"): self.number,
-            ("signed-decoys", "bit"): self.signed,
-            ("signed-decoys", "flags"): self.signed,
-            ("signed-decoys", "choice"): self.signed,
-            ("signed-decoys", "number"): self.signed,
-        }
-        build = builders.get((str(kind), str(shape)))
+        builder = KNOWN.get((str(kind), str(shape)))
         need(isinstance(runs, list) and len(runs) <= 10**5, "runs are no list")
         for run in runs:
             need(isinstance(run, list) and [type(end) for end in run] == [int, int], "no run")
-        if build is None:
+        if builder is None:
             raise Refused("it has a protocol or a question that is not known here")
         self.finer: list[Signed] = []
+        build: Callable[[list[list[int]]], tuple[Mechanism, int]] = getattr(self, builder)
         self.mechanism, self.times = build(runs)
 
     def counted(self, rounds: int) -> Counted:

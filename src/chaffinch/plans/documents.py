@@ -17,7 +17,7 @@ from pydantic_core import SchemaValidator, core_schema
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.parties import PartiesModel
 from chaffinch.privacy import Guarantee
-from chaffinch.protocols import PROTOCOLS, every_protocol, protocol_named
+from chaffinch.protocols import every_protocol, known_kinds, protocol_named
 from chaffinch.protocols.base import ProtocolModel
 from chaffinch.questions import (
     COUNT,
@@ -138,7 +138,7 @@ class _ByKind:
         source: object, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda document: _union_of(tuple(PROTOCOLS)).validate_python(document)
+            lambda document: _union_of(known_kinds()).validate_python(document)
         )
 
     @staticmethod

@@ -8,8 +8,9 @@ Encoded            a number as a thermometer of bits, every bit flipped
 Signed             the answer in clear, among pluses and minuses that cancel but for noise
 =================  ==========================================================================
 
-A new protocol is one file with a subclass of ``Protocol``, and one line in ``registry.PROTOCOLS``:
-planner, plan files, encoders, simulations and explanations all ask that table. A plan loads its
+A new protocol is one file with a subclass of ``Protocol``, and one line: in ``registry.PROTOCOLS``,
+or, where the file is outside of this package, ``register`` behind the class. Planner, plan files,
+encoders, simulations and explanations all ask the registry. A plan loads its
 own protocols, and of these what is asked: a device draws no noise (``noise``, ``joint``,
 ``likelihoods``) and tunes nothing (``tuning``).
 """
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from chaffinch.protocols.encoded import Encoded
     from chaffinch.protocols.flipped_decoys import FlippedDecoys
     from chaffinch.protocols.flips import Flips
+    from chaffinch.protocols.registration import register
     from chaffinch.protocols.registry import (
         PROTOCOLS,
         every_protocol,
+        known_kinds,
         local_variant,
         named_variants,
         protocol_named,
@@ -49,12 +52,14 @@ __all__ = [
     "Variant",
     "every_protocol",
     "joint",
+    "known_kinds",
     "likelihoods",
     "local_variant",
     "named_variants",
     "noise",
     "protocol_named",
     "protocol_variants",
+    "register",
     "row_name",
     "tuning",
     "variant_names",
@@ -71,10 +76,12 @@ _NAMES = {
     "Signed": "signed",
     "Variant": "base",
     "every_protocol": "registry",
+    "known_kinds": "registry",
     "local_variant": "registry",
     "named_variants": "registry",
     "protocol_named": "registry",
     "protocol_variants": "registry",
+    "register": "registration",
     "row_name": "registry",
     "variant_names": "registry",
 }

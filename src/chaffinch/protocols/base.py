@@ -141,13 +141,27 @@ class Protocol(ABC):
     """Whether who knows the number of messages of each report knows more than from their sum."""
     seconds: ClassVar[EncodingSeconds]
     """What encoding takes, for the costs of a collection."""
+    mechanisms: ClassVar[tuple[type[privacy.Mechanism], ...]] = ()
+    """Mechanisms that it brings along: those of ``mechanism`` that chaffinch does not have."""
     clear: ClassVar[bool] = False
     """Whether a report shows its answer to who sees it alone: no candidate where that matters."""
 
     # -------------------------------------------------------------------- what is sent
 
+    @classmethod
+    def carries(cls, question: Question) -> bool:
+        """Return whether this can protect a question.
+
+        Crossed questions are told apart by how all tallies scatter together (``joint``).
+        """
+        crossed = isinstance(question, Cross)
+        return question.shape in cls.shapes and not (crossed and cls.joint is Protocol.joint)
+
     def check(self, question: Question) -> None:
         """Refuse a question that this protocol cannot carry."""
+        if question.shape in self.shapes and not self.carries(question):
+            rule = f"no cross: of {self.kind!r} it is not known how all tallies scatter together"
+            raise InvalidInput("question", rule, question.kind)
         if question.shape not in self.shapes:
             raise InvalidInput(
                 "question",

@@ -17,16 +17,27 @@ PROTOCOLS: dict[str, str] = {
 """Each kind of protocol, as plan files call it, with its class by its whole name."""
 
 
+ADDED: dict[str, type[Protocol]] = {}
+"""Registered protocols from elsewhere by their kinds, in the order in which they came."""
+
+
+def known_kinds() -> tuple[str, ...]:
+    """Return the kinds of all protocols: ours, and behind them those that were registered."""
+    return (*PROTOCOLS, *ADDED)
+
+
 def protocol_named(kind: str) -> type[Protocol]:
     """Return the protocol of a kind; load it on first use, and no other."""
+    if kind in ADDED:
+        return ADDED[kind]
     module, _, name = PROTOCOLS[kind].rpartition(".")
     found: type[Protocol] = getattr(importlib.import_module(module), name)
     return found
 
 
 def every_protocol() -> tuple[type[Protocol], ...]:
-    """Return all protocols, in the order of the table."""
-    return tuple(map(protocol_named, PROTOCOLS))
+    """Return all protocols, in the order of their kinds."""
+    return tuple(map(protocol_named, known_kinds()))
 
 
 def protocol_variants(
@@ -40,7 +51,7 @@ def protocol_variants(
     return [
         variant
         for protocol in every_protocol()
-        if question.shape in protocol.shapes
+        if protocol.carries(question)
         and (clear or not protocol.clear)
         and (wished or not protocol.only_by_wish(question))
         for variant in protocol.variants(question, most_messages)
@@ -57,7 +68,7 @@ def named_variants(question: Question, most_messages: int, name: str) -> list[Va
         offered = [
             (protocol.kind, variant)
             for protocol in every_protocol()
-            if question.shape in protocol.shapes
+            if protocol.carries(question)
             for variant in protocol.variants(question, most)
         ]
         exact = [one for _, one in offered if name in {one.name, row_name(one.name)}]
@@ -89,6 +100,6 @@ def local_variant(question: Question) -> Variant:
     offered = (
         protocol.local_variant(question)
         for protocol in every_protocol()
-        if question.shape in protocol.shapes
+        if protocol.carries(question)
     )
     return next(variant for variant in offered if variant is not None)

@@ -1,0 +1,78 @@
+"""Protocols from outside of this package: what they must be, and how they become known.
+
+Whoever has written a protocol registers it, with one line, in every process that plans with it or
+reads its plans. Nothing is found by itself: a package that is merely installed never changes which
+protocol a planner takes, nor which plans a device trusts. A plan file of a protocol that was not
+registered is refused like one of a protocol that does not exist.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TypeVar, get_args
+
+from chaffinch.errors import InvalidInput, Unquoted
+from chaffinch.privacy import Mechanism
+from chaffinch.privacy.documents import add_mechanism
+from chaffinch.protocols.base import Protocol, ProtocolModel
+from chaffinch.protocols.registry import ADDED, PROTOCOLS
+
+_Registered = TypeVar("_Registered", bound=type[Protocol])
+NEEDED = ("kind", "shapes", "model", "seconds")
+_SHAPES = ("bit", "choice", "number", "flags")
+_KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+
+
+def register(protocol: _Registered) -> _Registered:
+    """Let planner, plan files and everybody else know a protocol; return it.
+
+    Its mechanisms become known with it, so that ledgers can charge them. What stands in plans and
+    ledgers must mean the same for ever: a kind and the name of a mechanism are given away once.
+    """
+    _check_class(protocol)
+    kind = protocol.kind
+    if kind in PROTOCOLS or ADDED.get(kind, protocol) is not protocol:
+        raise InvalidInput(f"kind of {protocol.__name__}", "one that is not taken", kind)
+    for mechanism in protocol.mechanisms:
+        add_mechanism(mechanism)
+    ADDED.setdefault(kind, protocol)
+    return protocol
+
+
+def _check_class(protocol: object) -> None:
+    """Refuse what is no protocol, or cannot be read back from its plan files."""
+    if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
+        raise InvalidInput("protocol", "a subclass of chaffinch.protocols.Protocol", protocol)
+    missing = [name for name in NEEDED if not hasattr(protocol, name)]
+    missing += sorted(getattr(protocol, "__abstractmethods__", ()))
+    if missing:
+        rule = "one that says its " + ", ".join(missing)
+        raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one that does not"))
+    _check_kind(protocol.__name__, protocol.kind, protocol.shapes)
+    _check_model(protocol, protocol.model)
+    brought: tuple[object, ...] = protocol.mechanisms
+    if not all(isinstance(one, type) and issubclass(one, Mechanism) for one in brought):
+        rule = "classes of mechanisms"
+        raise InvalidInput(f"mechanisms of {protocol.__name__}", rule, brought)
+
+
+def _check_kind(name: str, kind: object, shapes: tuple[str, ...]) -> None:
+    if not (isinstance(kind, str) and _KIND.fullmatch(kind)):
+        raise InvalidInput(f"kind of {name}", "lower-case words with hyphens", kind)
+    if not shapes or not set(shapes) <= set(_SHAPES):
+        raise InvalidInput(f"shapes of {name}", f"some of {', '.join(_SHAPES)}", shapes)
+
+
+def _check_model(protocol: type[Protocol], model: object) -> None:
+    """Refuse a model from which the protocol would not come back."""
+    if not (isinstance(model, type) and issubclass(model, ProtocolModel)):
+        raise InvalidInput(f"model of {protocol.__name__}", "a subclass of ProtocolModel", model)
+    kinds = get_args(model.model_fields["kind"].annotation)
+    if kinds != (protocol.kind,):
+        raise InvalidInput(f"kind in {model.__name__}", f"Literal[{protocol.kind!r}]", kinds)
+    stored = [name for name in model.model_fields if name != "kind"]
+    taken = list(inspect.signature(protocol).parameters)
+    if stored != taken:
+        rule = "those of the protocol: " + ", ".join(taken)
+        raise InvalidInput(f"fields of {model.__name__}", rule, Unquoted(", ".join(stored)))

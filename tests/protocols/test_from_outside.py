@@ -1,0 +1,412 @@
+"""A protocol and a mechanism from outside go the whole way, by one file and one line.
+
+``tests/protocols/kary.py`` is that file: k-ary randomized response, with a mechanism that nothing
+in chaffinch knows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import pytest
+
+import chaffinch as cf
+from chaffinch import privacy, protocols
+from chaffinch.cli import main
+from chaffinch.encoding.device import encode_with
+from chaffinch.encoding.sealing import Sealer
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.plans.parties import Parties, Party
+from chaffinch.plans.plan import Plan
+from chaffinch.privacy import documents
+from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.protocols import Protocol, registration, registry
+from chaffinch.protocols.base import ProtocolModel
+from chaffinch.reach.planning.reach_plan import load_any_plan
+from chaffinch.release.documents import read_release
+from chaffinch.sampling import secure_words
+from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
+from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from chaffinch.shuffling.inbox import Upload
+from chaffinch.simulate import SeededWords, audit, simulate, uniform
+from chaffinch.wire.key_lists import KeyList
+from tests.meta import repository
+from tests.services.oracle import write_segment
+
+PAGE = repository.ROOT / "docs" / "guides" / "adding-a-protocol.md"
+USERS = 400
+QUESTION = cf.Choice(["tea", "coffee", "milk", "none"])
+TARGET = cf.Target(2.0, 1e-6)
+ANSWERS = ["tea"] * 200 + ["coffee"] * 120 + ["milk"] * 80
+SURVEY = f"""\
+title = "Drinks"
+users = {USERS}
+epsilon = 2
+delta = 1e-6
+rows_are_people = true
+protocol = "k-ary"
+
+[questions.drink]
+kind = "choice"
+values = ["tea", "coffee", "milk", "none"]
+missing = "refuse"
+"""
+
+
+@pytest.fixture
+def kary() -> Iterator[Any]:
+    """Return the module of somebody else, registered; forget it afterwards."""
+    from tests.protocols import kary as module
+
+    protocols.register(module.KaryResponse)
+    yield module
+    forget()
+
+
+def forget() -> None:
+    registry.ADDED.clear()
+    documents._ADDED.clear()  # noqa: SLF001 - nobody unregisters but tests
+    from chaffinch.ledger.charge import charge_from
+
+    charge_from.cache_clear()
+
+
+@pytest.fixture
+def plan(kary: ModuleType) -> Plan:
+    found = cf.plan(QUESTION, users=USERS, target=TARGET, protocol=kary.KaryResponse.kind)
+    assert isinstance(found.part().protocol, kary.KaryResponse)
+    return found
+
+
+# -------------------------------------------------------------------- what is proven
+
+
+def histogram_law(
+    values: int, redraw: Fraction, answers: tuple[int, ...]
+) -> dict[tuple[int, ...], Fraction]:
+    """Return the exact law of how often each value is sent, one user after the other."""
+    law = {(0,) * values: Fraction(1)}
+    for answer in answers:
+        after: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+        for seen, mass in law.items():
+            for sent in range(values):
+                chance = redraw / values + (1 - redraw) * (sent == answer)
+                counts = tuple(count + (place == sent) for place, count in enumerate(seen))
+                after[counts] += mass * chance
+        law = after
+    return law
+
+
+def worst_delta(users: int, values: int, redraw: Fraction, ratio: Fraction) -> Fraction:
+    """Return the exact hockey-stick at e^epsilon = ratio over all crowds and changes of one."""
+    worst = Fraction(0)
+    for others in product(range(values), repeat=users - 1):
+        laws = [histogram_law(values, redraw, (one, *others)) for one in range(values)]
+        for one, other in product(laws, repeat=2):
+            parts = (mass - ratio * other[seen] for seen, mass in one.items())
+            worst = max(worst, sum((max(part, Fraction(0)) for part in parts), Fraction(0)))
+    return worst
+
+
+def test_the_mechanism_brackets_every_small_crowd(kary: Any) -> None:
+    redraws = Fraction(1, 4), Fraction(1, 2), Fraction(7, 8)
+    ratios = Fraction(1), Fraction(3, 2), Fraction(3)
+    noticed = 0
+    for users, values, redraw, ratio in product((1, 2, 3), (2, 3), redraws, ratios):
+        truth = float(worst_delta(users, values, redraw, ratio))
+        ends = kary.KaryResponders(users, values, redraw).delta(math.log(ratio))
+        assert ends.lower <= truth * (1 + 1e-12)
+        assert truth <= ends.upper
+        # A law that is too good, of an answer that is redrawn twice, is noticed.
+        noticed += ends.upper * (1 - float(redraw)) < truth
+    assert noticed > 10
+    half = kary.KaryResponders(9, 3, Fraction(1, 2))
+    assert math.log(4) <= half.local_epsilon < math.log(4) + 1e-12
+    assert half.delta(half.local_epsilon).upper == 0.0
+
+
+def test_its_document_says_everything(kary: Any) -> None:
+    mechanism = kary.KaryResponders(400, 4, Fraction(1, 3))
+    document = mechanism_document(mechanism)
+    assert document == {
+        "mechanism": "kary-responders",
+        "users": 400,
+        "values": 4,
+        "redraw_probability": "1/3",
+    }
+    cut = privacy.Shortened(mechanism, Fraction(1, 10**9))
+    for one in (mechanism, cut, privacy.Grouped(mechanism, 2), privacy.compose(mechanism, times=9)):
+        text = json.dumps(mechanism_document(one), allow_nan=False)
+        assert mechanism_from(json.loads(text)) == one
+    for wrong in ({"users": 400.0}, {"values": 4, "more": 1}, {"redraw_probability": "2/6"}):
+        with pytest.raises(InvalidInput):
+            mechanism_from(document | wrong)
+    forget()
+    with pytest.raises(InvalidInput, match="mechanism must be one of"):
+        mechanism_document(cut)
+    with pytest.raises(InvalidInput, match="kary-responders") as refused:
+        mechanism_from(document)
+    assert "register" in refused.value.hint
+
+
+# -------------------------------------------------------------------- the way of a plan
+
+
+def test_it_is_planned_explained_and_kept(plan: Plan, tmp_path: Path) -> None:
+    assert plan.own is not None
+    assert plan.own.name == "k-ary response"
+    assert "a uniform value is sent in place of the answer" in plan.explain()
+    plan.verify(shares=True)
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    again = cf.load_plan(path)
+    again.verify(shares=True)
+    assert (again.id, again) == (plan.id, plan)
+    assert load_any_plan(path) == plan
+    assert plan.cost().core_hours > 0
+    # Weighed beside all others, where nobody asks for it.
+    weighed = cf.plan(QUESTION, users=USERS, target=TARGET)
+    assert weighed.own is not None
+    assert "k-ary response" in {one.name for one in (weighed.own, *weighed.alternatives)}
+    # It says nothing of all tallies together, so that no crossed questions are planned with it.
+    cross = cf.Cross({"one": cf.Bit(), "other": cf.Bit()})
+    crossed = cf.plan(cross, users=USERS, target=TARGET, anyway=True)
+    assert crossed.own is not None
+    names = {one.name for one in (crossed.own, *crossed.alternatives)}
+    assert names
+    assert "k-ary response" not in names
+    with pytest.raises(InvalidInput, match="cross"):
+        plan.part().protocol.check(cross)
+    # Whoever has not registered it trusts no plan of it.
+    forget()
+    with pytest.raises(InvalidFile, match="kind"):
+        cf.load_plan(path)
+
+
+def rejects(counts: Any, chances: Any) -> bool:
+    """Return whether any count is off by six standard deviations: false alarms below 1e-8."""
+    total = np.sum(counts)
+    spread = np.sqrt(total * chances * (1 - chances))
+    return bool((np.abs(counts - total * chances) > 6 * spread).any())
+
+
+def test_devices_tables_and_samplers_have_its_law(kary: Any, plan: Plan) -> None:
+    protocol, values = kary.KaryResponse(Fraction(1, 4)), len(QUESTION.values)
+    chances = np.array([1 / 16, 13 / 16, 1 / 16, 1 / 16])
+    wrong = np.array([0.055, 0.835, 0.055, 0.055])
+    words = SeededWords(5)
+    many = protocol.encode_many(QUESTION, np.ones(200_000, np.int64), words).codes
+    single = [int(protocol.encode_one(QUESTION, 1, words)[0]) for _ in range(20_000)]
+    truth = cf.simulate.Truth("choice", 200_000, np.array([0, 200_000, 0, 0]))
+    (drawn,) = protocol.draw_tallies(
+        QUESTION, truth, 1, np.random.default_rng(5), np.arange(values)
+    )
+    for counts in (np.bincount(many), np.bincount(single, minlength=values), drawn):
+        assert len(counts) == values
+        assert not rejects(counts, chances)
+    assert rejects(np.bincount(many), wrong)
+    assert rejects(drawn, wrong)
+    assert simulate(plan, uniform(plan, USERS, seed=1), runs=300, seed=2).ok
+
+
+def test_a_collection_is_encoded_shuffled_and_analyzed(plan: Plan) -> None:
+    plan.verify()
+    report = cf.encode("tea", plan)
+    assert report.codes[0] < 4
+    release = cf.analyze(cf.shuffle(cf.encode_many(ANSWERS, plan)), plan)
+    answer = release.answers[0]
+    truth = np.array([200, 120, 80, 0])
+    # Six standard errors, for each of four values: a false alarm in 1e8 runs.
+    assert (np.abs(answer.estimates - truth) < 6 * answer.standard_errors).all()
+    assert release.guarantee.method == "upper-bound"
+
+
+def test_attacks_prove_no_more_than_it_promises(kary: Any, plan: Plan) -> None:
+    found = audit(plan, trials=2_000, crowd=1, seed=3)
+    assert found.ok
+
+    class Boasting(kary.KaryResponse):  # type: ignore[misc]
+        """Claims what a device would have that redraws much more often."""
+
+        def mechanism(self, question: Any, users: int) -> Any:  # noqa: ARG002
+            return kary.KaryResponders(users, len(QUESTION.values), Fraction(9, 10))
+
+    own: Any = plan.part().protocol
+    part = replace(plan.part(), protocol=Boasting(own.redraw_probability))
+    assert not audit(replace(plan, parts=(part,)), trials=2_000, crowd=1, seed=3).ok
+
+
+# -------------------------------------------------------------------- runs and ledgers
+
+
+def test_a_table_is_run_and_paid_for(plan: Plan, tmp_path: Path) -> None:
+    survey, table = tmp_path / "survey.toml", tmp_path / "people.csv"
+    survey.write_text(SURVEY)
+    table.write_text("drink\n" + "\n".join(ANSWERS) + "\n")
+    book, mark, out = tmp_path / "ledger.db", tmp_path / "ledger.mark", tmp_path / "out"
+    cap = cf.Target(6.0, 1e-5)
+    Ledger.create(book, role="analyzer", cap=cap, mark=mark)
+    words = ["run", survey, "--data", table, "--out", out, "--ledger", book, "--mark", mark]
+    assert main([str(word) for word in words]) == 0
+    release = cf.load_release(out / "release.json")
+    assert cf.load_plan(out / "survey.plan.json").part().protocol.kind == "k-ary"
+    assert release.answers[0].labels == QUESTION.labels
+    # What was paid is read back with the ledger, and adds up with what comes after it.
+    opened = Ledger.open(book, mark=mark)
+    (paid,) = opened.entries()
+    assert paid.charge.mechanism == plan.round_mechanism()
+    once = opened.spent()
+    assert once.epsilon <= TARGET.epsilon
+    opened.charge(Charge.of(plan), "later", subject="later")
+    twice = Ledger.open(book, mark=mark).spent()
+    assert once.epsilon < twice.epsilon <= 2 * TARGET.epsilon
+    # Without the protocol it is not said that the file was damaged.
+    forget()
+    with pytest.raises(StorageFault, match="kary-responders") as refused:
+        Ledger.open(book, mark=mark)
+    assert "register" in refused.value.hint
+
+
+# -------------------------------------------------------------------- services
+
+
+def test_a_hop_and_an_analyzer_run_it(plan: Plan, tmp_path: Path) -> None:
+    keys = {name: KeyFolder.create(tmp_path / f"{name}-keys") for name in ("hop", "analyzer")}
+    hop, analyzer = (
+        Party(name, one.identity_hex, f"https://{name}.example") for name, one in keys.items()
+    )
+    named = plan.run_by(Parties((hop,), analyzer))
+    named.save(tmp_path / "plan.json")
+    run = cast("Plan", load_any_plan(tmp_path / "plan.json"))
+    lists = [
+        KeyList.read(keys[name].key_list(run.id), plan_id=run.id, identity=party.key)
+        for name, party in (("hop", hop), ("analyzer", analyzer))
+    ]
+    words, sealer = secure_words(), Sealer.of(run, lists)
+    sealed = sealer.seal_all(encode_with(answer, run, words, 1) for answer in ANSWERS)
+    data = tmp_path / "hop"
+    with Shuffler(data, keys["hop"], [run], ShufflerSettings(openers=1)) as shuffler:
+        shuffler.later_keys.take(run.id, analyzer, keys["analyzer"].key_list(run.id))
+        write_segment(data, [Upload(run.id, 1, b"".join(sealed))])
+        shuffler.take()
+        shuffler.tick()
+        assert shuffler.status.adds_up
+    (batch,) = (data / "outbox").glob("*.batch")
+    received = tmp_path / "analyzer" / "received"
+    received.mkdir(parents=True)
+    (received / batch.name).write_bytes(batch.read_bytes())
+    book, mark = tmp_path / "ledger.db", tmp_path / "ledger.mark"
+    ledger = Ledger.create(book, role="analyzer", cap=cf.Target(3.0, 1e-5), mark=mark)
+    settings = AnalyzerSettings(openers=1)
+    with AnalyzerWorker(
+        tmp_path / "analyzer", [run], keys["analyzer"], ledger=ledger, settings=settings
+    ) as worker:
+        while worker.step():
+            pass
+        assert worker.status.adds_up
+        content = worker.analyzer._received.release(batch.stem)  # noqa: SLF001
+    assert content is not None
+    release = read_release(content)
+    answer = release.answers[0]
+    assert (release.plan_id, int(answer.tallies.sum())) == (run.id, USERS)
+    truth = np.array([200, 120, 80, 0])
+    assert (np.abs(answer.estimates - truth) < 6 * answer.standard_errors).all()
+    assert len(ledger.entries()) == 1
+
+
+# -------------------------------------------------------------------- what is refused
+
+
+def test_the_checker_says_why_there_is_no_certificate(plan: Plan, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"check_certificate\.py") as refused:
+        plan.certificate()
+    assert "'k-ary' for a choice" in refused.value.message
+    assert "plan --check" in refused.value.hint
+    plan.save(tmp_path / "plan.json")
+    words = ["plan", "--check", str(tmp_path / "plan.json"), "--certificate"]
+    assert main([*words, str(tmp_path / "proof.json")]) == 2
+    assert not (tmp_path / "proof.json").exists()
+
+
+def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
+    known = protocols.every_protocol()
+    assert protocols.register(kary.KaryResponse) is kary.KaryResponse
+    assert protocols.every_protocol() == known
+    assert protocols.protocol_named("k-ary") is kary.KaryResponse
+
+    class Model(ProtocolModel):
+        kind: Literal["mine"]
+        redraw_probability: str
+
+    class Untold(kary.KaryResponders):  # type: ignore[misc]
+        """Has inherited a name."""
+
+    class Bad(privacy.Mechanism):
+        document_name = "Bad name"
+
+    class Taken(privacy.Mechanism):
+        document_name = "flipped-bits"
+
+    def variant(**changed: Any) -> Any:
+        facts = {"kind": "mine", "model": Model, "mechanisms": ()} | changed
+        made = type("Mine", (kary.KaryResponse,), facts)
+        return dataclass(frozen=True)(made)
+
+    class Half(Protocol):
+        kind: ClassVar[str] = "half"
+
+    renamed = type("Renamed", (ProtocolModel,), {"__annotations__": {"kind": Literal["mine"]}})
+    for wrong, words in (
+        (kary, "a subclass of chaffinch.protocols.Protocol"),
+        (kary.KaryModel, "a subclass of chaffinch.protocols.Protocol"),
+        (Half, "says its shapes, model, seconds, draw_tallies, encode_many"),
+        (variant(kind="flips"), "Literal"),
+        (variant(kind="k-ary", model=kary.KaryModel), "one that is not taken"),
+        (variant(kind="Mine!"), "lower-case words"),
+        (variant(shapes=()), "some of bit, choice, number, flags"),
+        (variant(shapes=("word",)), "some of bit, choice, number, flags"),
+        (variant(model=dict), "a subclass of ProtocolModel"),
+        (variant(model=renamed), "those of the protocol: redraw_probability"),
+        (variant(mechanisms=(3,)), "classes of mechanisms"),
+        (variant(mechanisms=(Untold,)), "one that is not taken"),
+        (variant(mechanisms=(Bad,)), "lower-case words"),
+        (variant(mechanisms=(Taken,)), "one that is not taken"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            protocols.register(wrong)
+    assert protocols.every_protocol() == known
+    with pytest.raises(InvalidInput, match="mechanism must be one of"):
+        mechanism_document(Untold(9, 3, Fraction(1, 2)))
+
+
+# -------------------------------------------------------------------- the page about it
+
+
+def test_the_page_names_all_that_must_be_written(kary: Any) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    needed = {
+        *Protocol.__abstractmethods__,
+        *privacy.Mechanism.__abstractmethods__,
+        *registration.NEEDED,
+        "mechanisms",
+        "document_name",
+        "document_fields",
+        "document_fractions",
+    }
+    assert not {name for name in needed if f"`{name}`" not in page}
+    lines = Path(kary.__file__).read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "register(KaryResponse)"
+    assert lines[-1] in page
+    assert "tests/protocols/kary.py" in page
