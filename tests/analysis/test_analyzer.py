@@ -538,7 +538,7 @@ def test_others_read_while_a_batch_is_counted(
         if name == "analyzer.counted":
             found.append(KnownBatches(tmp_path / "data" / "state.sqlite").all())
 
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
     monkeypatch.setattr(received_module, "kill_point", ask)

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.disk import stores
+from chaffinch.disk import databases, stores
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
@@ -70,7 +70,7 @@ def shuffler(
 def test_batches_of_changes_that_a_reader_has_undone_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     collection, data = Collection.make(tmp_path / "keys", crowd=3), tmp_path / "data"
     with shuffler(collection, data) as hop:
         collection.write_segment(data, collection.seal(range(3)))
@@ -328,7 +328,7 @@ def test_the_hop_before_can_ask_while_a_batch_is_taken(
         if name == "relaying.claimed":
             found.append(is_relayed(second / "state.sqlite", path.stem))
 
-    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
     monkeypatch.setattr(relaying, "kill_point", ask)
