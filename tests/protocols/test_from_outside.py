@@ -219,6 +219,8 @@ def test_devices_tables_and_samplers_have_its_law(kary: Any, plan: Plan) -> None
     assert rejects(np.bincount(many), wrong)
     assert rejects(drawn, wrong)
     assert simulate(plan, uniform(plan, USERS, seed=1), runs=300, seed=2).ok
+    bit = cf.plan(cf.Bit(), users=USERS, target=TARGET, protocol="k-ary")
+    assert simulate(bit, uniform(bit, USERS, seed=3), runs=300, seed=4).ok
 
 
 def test_a_collection_is_encoded_shuffled_and_analyzed(plan: Plan) -> None:
@@ -359,6 +361,9 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
     class Taken(privacy.Mechanism):
         document_name = "flipped-bits"
 
+    class Fresh(privacy.Mechanism):
+        document_name = "fresh"
+
     def variant(**changed: Any) -> Any:
         facts = {"kind": "mine", "model": Model, "mechanisms": ()} | changed
         made = type("Mine", (kary.KaryResponse,), facts)
@@ -382,13 +387,15 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         (variant(mechanisms=(3,)), "classes of mechanisms"),
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),
-        (variant(mechanisms=(Taken,)), "one that is not taken"),
+        (variant(mechanisms=(Fresh, Taken)), "one that is not taken"),
     ):
         with pytest.raises(InvalidInput, match=words):
             protocols.register(wrong)
     assert protocols.every_protocol() == known
-    with pytest.raises(InvalidInput, match="mechanism must be one of"):
+    assert documents._ADDED.keys() == {"kary-responders"}, "all of a protocol or nothing"  # noqa: SLF001
+    with pytest.raises(InvalidInput, match="mechanism must be one of") as refused:
         mechanism_document(Untold(9, 3, Fraction(1, 2)))
+    assert "`mechanisms`" in refused.value.hint
 
 
 # -------------------------------------------------------------------- the page about it

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from chaffinch.errors import InvalidInput, checks
@@ -20,7 +21,7 @@ from chaffinch.privacy.mechanism import Mechanism
 
 __all__ = [
     "UnknownMechanism",
-    "add_mechanism",
+    "add_mechanisms",
     "fraction_text",
     "mechanism_document",
     "mechanism_from",
@@ -61,18 +62,19 @@ class UnknownMechanism(InvalidInput):
         self.name = name
 
 
-def add_mechanism(kind: type[Mechanism]) -> None:
-    """Let documents name a class of mechanisms; ``chaffinch.protocols.register`` calls this.
+def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
+    """Let documents name classes of mechanisms, all or none; ``protocols.register`` calls this.
 
     A name is given away once: what is in a ledger must mean the same for ever.
     """
-    name = kind.document_name
-    if not _NAME.fullmatch(name):
-        rule = "lower-case words with hyphens, in document_name"
-        raise InvalidInput(f"document name of {kind.__name__}", rule, name)
-    if name in _OURS or _ADDED.get(name, kind) is not kind:
-        raise InvalidInput(f"document name of {kind.__name__}", "one that is not taken", name)
-    _ADDED[name] = kind
+    found = dict(_ADDED)
+    for kind in kinds:
+        name, which = kind.document_name, f"document name of {kind.__name__}"
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(which, "lower-case words with hyphens, in document_name", name)
+        if name in _OURS or found.setdefault(name, kind) is not kind:
+            raise InvalidInput(which, "one that is not taken", name)
+    _ADDED.update(found)
 
 
 def mechanism_document(mechanism: Mechanism) -> dict[str, Any]:
@@ -89,7 +91,8 @@ def mechanism_document(mechanism: Mechanism) -> dict[str, Any]:
     if name not in {**_OURS, **_ADDED} or _class_of(name) is not kind:
         ours = [known for _, known in _OURS.values()]
         known = ", ".join([*ours, *(one.__name__ for one in _ADDED.values())])
-        raise InvalidInput("mechanism", f"one of {known}", kind.__name__)
+        hint = "a protocol from elsewhere names the mechanisms that it brings, in `mechanisms`"
+        raise InvalidInput("mechanism", f"one of {known}", kind.__name__, hint=hint)
     return {"mechanism": name, **mechanism.written(mechanism_document)}
 
 

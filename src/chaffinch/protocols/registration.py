@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy import Mechanism
-from chaffinch.privacy.documents import add_mechanism
+from chaffinch.privacy.documents import add_mechanisms
 from chaffinch.protocols.base import Protocol, ProtocolModel
 from chaffinch.protocols.registry import ADDED, PROTOCOLS
 
@@ -34,8 +34,7 @@ def register(protocol: _Registered) -> _Registered:
     kind = protocol.kind
     if kind in PROTOCOLS or ADDED.get(kind, protocol) is not protocol:
         raise InvalidInput(f"kind of {protocol.__name__}", "one that is not taken", kind)
-    for mechanism in protocol.mechanisms:
-        add_mechanism(mechanism)
+    add_mechanisms(protocol.mechanisms)
     ADDED.setdefault(kind, protocol)
     return protocol
 
