@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.documents import (
-    fraction_text,
-    mechanism_document,
-    mechanism_from,
-)
-from chaffinch.privacy.forms import fraction_from
+from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.forms import fraction_from, fraction_text
 
 crowds = st.integers(1, 10**9)
 flips = st.one_of(

@@ -23,7 +23,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.plans import check_certificate as checker
 from chaffinch.plans.documents import guarantee_document, honest_document
 from chaffinch.privacy.covers import Cover, cover_of
-from chaffinch.privacy.documents import fraction_text
+from chaffinch.privacy.forms import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import answer_labels
 from chaffinch.wire.documents import identified
