@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chaffinch.planning.costs.cost import Cost, short, size
+from chaffinch.plans.kinds import load_any_plan
 from chaffinch.plans.plan import Plan
-from chaffinch.reach.planning.reach_plan import AnyPlan, load_any_plan
+from chaffinch.reach.planning.reach_plan import AnyPlan
 from tests.docs import pages
 from tests.meta import repository
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.reach.planning.reach_plan import load_any_plan
+from chaffinch.plans.kinds import load_any_plan
 from tests.docs import costs_page
 
 

@@ -28,13 +28,13 @@ from chaffinch.encoding.sealing import Sealer
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
+from chaffinch.plans.kinds import load_any_plan
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import documents
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Protocol, registration, registry
 from chaffinch.protocols.base import ProtocolModel
-from chaffinch.reach.planning.reach_plan import load_any_plan
 from chaffinch.release.documents import read_release
 from chaffinch.sampling import secure_words
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker

@@ -15,16 +15,11 @@ from hypothesis import strategies as st
 from chaffinch import plan as survey_plan
 from chaffinch import questions
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
+from chaffinch.plans.kinds import load_any_plan
 from chaffinch.privacy import Target
 from chaffinch.reach import load_plan, plan
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.reach_plan import (
-    _FORMAT,
-    _LARGEST_FILE,
-    ReachPlan,
-    load_any_plan,
-    plan_from,
-)
+from chaffinch.reach.planning.reach_plan import _FORMAT, _LARGEST_FILE, ReachPlan, plan_from
 from chaffinch.wire.documents import digest
 
 PLAN = plan(

@@ -225,10 +225,11 @@ def open_reach_plan(path: Path) -> ReachPlan:
 
 def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
-    from chaffinch.reach.planning.reach_plan import load_any_plan
+    from chaffinch.plans.kinds import load_any_plan
 
     with _plan_it_first(path):
-        return load_any_plan(require_file(require_name(path)))
+        found: AnyPlan = load_any_plan(require_file(require_name(path)))
+    return found
 
 
 def _refuse_other_plan(path: Path, plan_id: str) -> None:

@@ -9,12 +9,18 @@ a kind.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from chaffinch.disk.files import read_small
 from chaffinch.plans.parties import Parties
 from chaffinch.wire.arrivals import Lengths, Run
+
+LARGEST_FILE = 256 << 20
 
 _P_co = TypeVar("_P_co", bound="RunPlan", covariant=True)
 
@@ -70,3 +76,26 @@ class RunPlan(Run, Protocol):
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
         ...
+
+
+READERS = {
+    "chaffinch/plan@1": "chaffinch.plans.plan:plan_from",
+    "chaffinch/reach-plan@1": "chaffinch.reach.planning.reach_plan:plan_from",
+}
+"""What reads a plan of each format, by its name: a service of surveys loads nothing of a reach."""
+
+
+def load_any_plan(path: str | Path) -> Any:
+    """Return the plan in a file, of a survey or of a reach, by the format that it names."""
+    content = read_small(path, most=LARGEST_FILE, must_be="a plan")
+    read = resolve_name(READERS.get(_format_of(content), READERS["chaffinch/plan@1"]))
+    return read(content, name=Path(path).name)
+
+
+def _format_of(content: bytes) -> str:
+    """Return the format that a document names; its reader checks it all."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    return str(document.get("format")) if isinstance(document, dict) else ""

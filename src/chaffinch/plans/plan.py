@@ -23,7 +23,7 @@ from chaffinch.plans.documents import (
 )
 from chaffinch.plans.expansion import counts_gaps, expanded
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.kinds import Kind
+from chaffinch.plans.kinds import LARGEST_FILE, Kind
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _PLAN_FORMAT = "chaffinch/plan@1"
 
-LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {_PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000

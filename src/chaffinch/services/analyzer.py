@@ -19,19 +19,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts
 from chaffinch.analysis.plan_analysis import PlanAnalysis, require_analyzer
 from chaffinch.analysis.received import KnownBatch, KnownBatches
-from chaffinch.analysis.survey_analysis import SurveyAnalysis
 from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.kinds import RunPlan
-from chaffinch.plans.plan import SURVEY
-from chaffinch.reach.analyzer.column_batches import ReachAnalysis
-from chaffinch.reach.planning.reach_plan import REACH
 from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
@@ -49,16 +46,16 @@ _LONG_PAUSE = 5.0
 TICK = 10.0
 """Seconds between two looks at the counters by those who watch."""
 
-ANALYSES: dict[str, Callable[[RunPlan], PlanAnalysis]] = {
-    SURVEY.name: SurveyAnalysis,
-    REACH.name: ReachAnalysis,
+ANALYSES = {
+    "survey": "chaffinch.analysis.survey_analysis:SurveyAnalysis",
+    "reach": "chaffinch.reach.analyzer.column_batches:ReachAnalysis",
 }
-"""What the analyzer does for each kind of plan."""
+"""What the analyzer does for each kind of plan, by its name: loaded with the first such plan."""
 
 
 def analyses_of(plans: Iterable[RunPlan]) -> list[PlanAnalysis]:
     """Return what the analyzer does for each of some plans, of whatever kind."""
-    return [ANALYSES[plan.kind.name](plan) for plan in plans]
+    return [resolve_name(ANALYSES[plan.kind.name])(plan) for plan in plans]
 
 
 class AnalyzerFront:

@@ -30,8 +30,7 @@ from pydantic import BaseModel, Field, field_validator
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault, Unquoted
 from chaffinch.keys import KeyFolder
-from chaffinch.plans.kinds import RunPlan
-from chaffinch.reach.planning.reach_plan import load_any_plan
+from chaffinch.plans.kinds import RunPlan, load_any_plan
 from chaffinch.services.connections import Limits
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener

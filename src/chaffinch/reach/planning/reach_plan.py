@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,8 +16,7 @@ from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.documents import GuaranteeModel, guarantee_document
 from chaffinch.plans.kinds import Kind
 from chaffinch.plans.parties import KEMS
-from chaffinch.plans.plan import LARGEST_FILE, Plan
-from chaffinch.plans.plan import plan_from as survey_plan_from
+from chaffinch.plans.plan import Plan
 from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import Guarantee, Target
 from chaffinch.protocols.base import GRAIN
@@ -432,22 +430,6 @@ def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
     """Return the plan in a text."""
     model, body = read_document(text, ReachPlanModel, _FORMAT, name=name)
     return require_round_trip(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
-
-
-def load_any_plan(path: str | Path) -> AnyPlan:
-    """Return the plan in a file, of a survey or of a reach, by the format that it names."""
-    content = read_small(path, most=LARGEST_FILE, must_be="a plan")
-    read = plan_from if _names_reach(content) else survey_plan_from
-    return read(content, name=Path(path).name)
-
-
-def _names_reach(content: bytes) -> bool:
-    """Return whether a document says that it is the plan of a reach; its reader checks it all."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and document.get("format") == _FORMAT
 
 
 def _plan_body(plan: ReachPlan) -> dict[str, Any]:
