@@ -72,6 +72,7 @@ format: $(READY)  ## rewrite the sources in the house format
 
 docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale)
 	$(PYTHON) -m tests.docs.reference
+	$(PYTHON) -m tests.docs.architecture
 	$(PYTHON) -m tests.docs.costs_page
 	$(PYTHON) -m tests.claims.ledger
 	$(PYTHON) -m tests.oracles.assumed_pair
