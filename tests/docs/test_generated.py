@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.cases import each_case
 from tests.docs import reference
 
 
-@pytest.mark.parametrize("path", reference.written(), ids=lambda path: path.name)
+@each_case("path", reference.written(), ids=lambda path: path.name)
 def test_reference_is_up_to_date(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == reference.written()[path], "run `make docs`"
 
 
-@pytest.mark.parametrize("path", reference.written(), ids=lambda path: path.name)
+@each_case("path", reference.written(), ids=lambda path: path.name)
 def test_reference_holds_no_address_in_memory(path: Path) -> None:
     assert " at 0x" not in reference.written()[path]

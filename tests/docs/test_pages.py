@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.docs import pages
 from tests.meta import repository
 
@@ -16,7 +17,7 @@ EVERY_PAGE = [
 ]
 
 
-@pytest.mark.parametrize("page", EVERY_PAGE)
+@each_case("page", EVERY_PAGE)
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", pages.prose(page)):
@@ -35,7 +36,7 @@ def make_targets() -> dict[str, str]:
     return dict(re.findall(r"(?m)^([a-z-]+):.*?## (.*)$", text))
 
 
-@pytest.mark.parametrize("page", EVERY_PAGE)
+@each_case("page", EVERY_PAGE)
 def test_commands_on_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`(make [^`\n]+)`", text)
@@ -66,7 +67,7 @@ def test_every_page_under_docs_can_be_reached_from_the_index() -> None:
     assert docs <= reached
 
 
-@pytest.mark.parametrize("page", EVERY_PAGE)
+@each_case("page", EVERY_PAGE)
 def test_names_on_a_page_exist(page: Path) -> None:
     # A code span such as `privacy.published` or `chaffinch.charts` is a promise.
     spans = re.findall(r"`([\w.]+)(?:\([^`]*\))?`", page.read_text(encoding="utf-8"))

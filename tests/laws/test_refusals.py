@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from chaffinch import errors, privacy
+from tests.cases import each_case
 
 COUNT: list[Any] = [math.nan, math.inf, -math.inf, True, False, np.True_, None, "7", "x", b"7"]
 COUNT += [
@@ -124,7 +125,7 @@ def bad_parameters() -> Iterator[Any]:
                 )
 
 
-@pytest.mark.parametrize(("name", "good", "parameter", "value"), list(bad_parameters()))
+@each_case(("name", "good", "parameter", "value"), list(bad_parameters()))
 def test_a_parameter_refuses_garbage(
     name: str, good: dict[str, Any], parameter: str, value: object
 ) -> None:
@@ -147,21 +148,21 @@ def test_the_good_parameters_are_good(name: str, good: dict[str, Any]) -> None:
     assert getattr(privacy, name)(**good).delta(1.0).upper <= 1.0
 
 
-@pytest.mark.parametrize("value", REAL, ids=label)
-@pytest.mark.parametrize(("name", "good"), MECHANISMS)
+@each_case("value", REAL, ids=label)
+@each_case(("name", "good"), MECHANISMS)
 def test_epsilon_refuses_garbage(name: str, good: dict[str, Any], value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         getattr(privacy, name)(**good).delta(value)
 
 
-@pytest.mark.parametrize("value", [*REAL, 1.1, 0.0, 0], ids=label)
-@pytest.mark.parametrize(("name", "good"), MECHANISMS)
+@each_case("value", [*REAL, 1.1, 0.0, 0], ids=label)
+@each_case(("name", "good"), MECHANISMS)
 def test_delta_refuses_garbage(name: str, good: dict[str, Any], value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         getattr(privacy, name)(**good).epsilon(value)
 
 
-@pytest.mark.parametrize("value", REAL, ids=label)
+@each_case("value", REAL, ids=label)
 def test_pointwise_refuses_garbage(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.FlippedBits(**BITS).pointwise(value)
@@ -171,7 +172,7 @@ def test_pointwise_refuses_garbage(value: Any) -> None:
         privacy.FlippedBits(**BITS).crowd(ones=1).pointwise(value)
 
 
-@pytest.mark.parametrize("value", [*COUNT, 10], ids=label)
+@each_case("value", [*COUNT, 10], ids=label)
 def test_a_crowd_refuses_garbage(value: Any) -> None:
     """``ones`` may be 0..9 among nine others."""
     with pytest.raises(errors.InvalidInput):
@@ -191,13 +192,13 @@ BAD_LEVELS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD_LEVELS, ids=label)
+@each_case("value", BAD_LEVELS, ids=label)
 def test_trade_off_levels_refuse_garbage(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.FlippedBits(**BITS).tradeoff(value)
 
 
-@pytest.mark.parametrize("value", [*COUNT, 0], ids=label)
+@each_case("value", [*COUNT, 0], ids=label)
 def test_composition_refuses_garbage_times(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.compose(privacy.FlippedBits(**BITS), times=value)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.meta import repository
 
 PARTIES = (
@@ -46,7 +47,7 @@ def test_privacy_is_there_to_be_checked() -> None:
     assert sources("privacy")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "package"), [pytest.param(*pair, id=pair[0].stem) for pair in sources("privacy")]
 )
 def test_privacy_imports_only_pure_mathematics(path: Path, package: str) -> None:
@@ -88,7 +89,7 @@ def test_services_of_one_party_never_import_those_of_another(
     assert set(own) <= {path.stem for path, _ in sources("services")}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "import scipy.stats",
@@ -110,7 +111,7 @@ def test_the_rule_refuses_what_it_should(line: str, tmp_path: Path) -> None:
     assert not any(map(allowed, names))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "import math",

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch
+from tests.cases import each_case
 from tests.meta import repository
 
 OFFERING = [
@@ -82,7 +83,7 @@ def test_modules_that_offer_names_were_found() -> None:
     assert len(OFFERING) >= 10
 
 
-@pytest.mark.parametrize("name", OFFERING)
+@each_case("name", OFFERING)
 def test_offered_names_exist_and_are_offered_once(name: str) -> None:
     # Their order is ruff's to watch (RUF022).
     module = importlib.import_module(name)
@@ -92,7 +93,7 @@ def test_offered_names_exist_and_are_offered_once(name: str) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", repository.modules())
+@each_case("name", repository.modules())
 def test_public_things_are_documented(name: str) -> None:
     module = importlib.import_module(name)
     bare = [] if module.__doc__ else [name]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 
-import pytest
-
+from tests.cases import each_case
 from tests.meta import repository
 from tests.mutation import survivors
 
@@ -39,7 +38,7 @@ def test_the_page_counts_the_survivors_of_each_kind() -> None:
     assert [kind for kind, count in kinds.items() if f"| {kind} | {count} |" not in page] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@each_case("room", ROOMS)
 def test_rooms_have_files_and_judges_that_are_there(room: str) -> None:
     for pattern in (*ROOMS[room]["files"], *ROOMS[room].get("but", ())):
         assert list(repository.SOURCE.glob(pattern))
