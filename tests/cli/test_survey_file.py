@@ -8,6 +8,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidFile, StorageFault
 from chaffinch.planning.survey_file import EXAMPLE, load_survey, share_of, survey_from
 from chaffinch.tables.settings import Settings
+from tests.cases import each_case
 
 GOOD = 'users = 100\nepsilon = 1\n[questions.a]\nkind = "bit"\n'
 
@@ -112,7 +113,7 @@ missing = "maybe"
     assert len(caught.value.faults) == 9
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "part"),
     [
         ("users = 100\n[questions.a]\nkind = 'bit'\n", "epsilon or error"),
