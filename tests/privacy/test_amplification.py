@@ -17,6 +17,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedBits, amplification, compose
 from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import Bracket
+from tests.cases import each_case
 from tests.tiers import chequered, nightly
 
 Row = tuple[Fraction, ...]
@@ -60,8 +61,8 @@ def worst_delta(table: Table, users: int, growth: Fraction) -> Fraction:
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 1.5]
 
 
-@pytest.mark.parametrize("ratio", [2, 9])
-@pytest.mark.parametrize(("values", "users"), [(2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (3, 4)])
+@each_case("ratio", [2, 9])
+@each_case(("values", "users"), [(2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (3, 4)])
 def test_randomized_response_is_inside_every_bound(values: int, users: int, ratio: int) -> None:
     table = response(values, ratio)
     mechanism = ShuffledTable(table, users=users)
@@ -123,7 +124,7 @@ def clone_oracle(local: float, users: int, epsilon: float) -> float:
     return total
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("users", "local"), chequered(((users,) for users in (1, 2, 7, 60, 400)), [0.2, 1.0, 3.0])
 )
 def test_clones_agree_with_their_definition(users: int, local: float) -> None:
@@ -220,7 +221,7 @@ def test_useless_answers_are_perfectly_private() -> None:
     assert mechanism.epsilon(1e-9).upper == 0.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "table",
     [
         [[0.5, 0.5]],
@@ -329,8 +330,8 @@ def test_rounds_of_a_table_of_two_hold_those_of_the_bit_that_it_is() -> None:
 # ------------------------------------------------------------------ response by its local epsilon
 
 
-@pytest.mark.parametrize("ratio", [2, 9])
-@pytest.mark.parametrize(("values", "users"), [(2, 1), (2, 5), (3, 4), (4, 3), (5, 3)])
+@each_case("ratio", [2, 9])
+@each_case(("values", "users"), [(2, 1), (2, 5), (3, 4), (4, 3), (5, 3)])
 def test_response_by_its_local_epsilon_holds_the_truth(values: int, users: int, ratio: int) -> None:
     mechanism = ShuffledResponse(local_epsilon=math.log(ratio), values=values, users=users)
     for epsilon in EPSILONS:

@@ -14,6 +14,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoParameterFound
 from chaffinch.privacy import Bracket, Mechanism, Target, calibrate, calibrate_count
 from chaffinch.privacy.mechanism import solve_epsilon
 from chaffinch.privacy.numerics.precision import GRAIN, Floats
+from tests.cases import each_case
 
 TARGET = Target(1.0, 0.5)
 MOST = GRAIN // 2 - 1
@@ -55,7 +56,7 @@ def by_count(meets: Callable[[int], bool]) -> tuple[Callable[[int], Step], list[
     return make, asked
 
 
-@pytest.mark.parametrize("first", [1, 2, 3, 8, 9, 100])
+@each_case("first", [1, 2, 3, 8, 9, 100])
 def test_the_smallest_count_that_meets_the_target(first: int) -> None:
     make, asked = by_count(lambda count: count >= first)
     assert calibrate_count(make, TARGET) == first
@@ -155,8 +156,8 @@ def falling(epsilon: float) -> Bracket:
     return Bracket(0.5**epsilon, min(0.5 ** (epsilon / 1.1), 1.0))
 
 
-@pytest.mark.parametrize("most", [math.inf, 5.0])
-@pytest.mark.parametrize("guess", [None, 1.1, 1.0995, 7.0, 0.0])
+@each_case("most", [math.inf, 5.0])
+@each_case("guess", [None, 1.1, 1.0995, 7.0, 0.0])
 def test_epsilon_is_seen_to_be_enough_and_a_smaller_one_is_not(
     most: float, guess: float | None
 ) -> None:

@@ -14,6 +14,7 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import composition
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from tests.cases import each_case
 from tests.tiers import nightly
 
 COLUMNS = privacy.FlippedFilters(filters=2, bits=20, flip_probability="0.4")
@@ -412,8 +413,8 @@ def test_small_compositions_take_small_grids() -> None:
     assert most < 300 << 20
 
 
-@pytest.mark.parametrize("times", [1, 3, 1000])
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
+@each_case("times", [1, 3, 1000])
+@each_case("epsilon", [0.0, 0.5, 3.0])
 def test_parts_one_by_one_in_floats_and_in_rationals(times: int, epsilon: float) -> None:
     deltas = [(1e-9 * (1 + epsilon), times), (0.25, 2), (0.0, 7)]
     exact = 1 - math.prod((1 - Fraction(delta)) ** count for delta, count in deltas)

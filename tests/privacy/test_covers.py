@@ -35,6 +35,7 @@ from chaffinch.privacy.mechanisms.crowd_runs import CrowdRefused, Run, TooManyRu
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
 from chaffinch.privacy.progress import show_progress
+from tests.cases import each_case
 from tests.oracles import exact
 from tests.tools.checker import checker
 
@@ -61,8 +62,8 @@ def checked(crowds: BitCrowds, runs: list[Run]) -> Any:
     return checker.Bits(crowds.flip, crowds.copies, crowds.step, crowds.last, [*map(list, runs)])
 
 
-@pytest.mark.parametrize("few_runs", [True, False])
-@pytest.mark.parametrize("last", [0, 1, 2, 7, 1000, 10**9])
+@each_case("few_runs", [True, False])
+@each_case("last", [0, 1, 2, 7, 1000, 10**9])
 def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FBT001 - a case
     asked: list[Run] = []
 
@@ -102,8 +103,8 @@ def test_the_crowd_that_does_not_hold_is_named() -> None:
         assert refused.value.ones == 37
 
 
-@pytest.mark.parametrize("mechanism", SETTINGS, ids=str)
-@pytest.mark.parametrize("epsilon", [0.4, 1.0])
+@each_case("mechanism", SETTINGS, ids=str)
+@each_case("epsilon", [0.4, 1.0])
 def test_a_promise_is_proven_just_above_the_truth_and_refused_just_below(
     mechanism: FlippedBits, epsilon: float
 ) -> None:
@@ -155,8 +156,8 @@ def test_runs_prove_what_single_crowds_have() -> None:
             assert mechanism.crowd(ones=ones).delta(1.0).upper <= delta
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-@pytest.mark.parametrize("times", [1, 2, 4])
+@each_case("copies", [1, 3])
+@each_case("times", [1, 2, 4])
 def test_whoever_checks_the_runs_comes_to_the_same(times: int, copies: int) -> None:
     """Runs are found with floats, in the order in which the checker reads them."""
     bit = FlippedBits(users=300, flip_probability="0.1", copies=copies)

@@ -14,6 +14,7 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.privacy.forms import fraction_from, fraction_text
+from tests.cases import each_case
 
 crowds = st.integers(1, 10**9)
 flips = st.one_of(
@@ -136,7 +137,7 @@ BITS: dict[str, Any] = mechanism_document(privacy.FlippedBits(users=9, flip_prob
 TWICE = mechanism_document(privacy.compose(privacy.DecoyedValues(decoys=3, values=4), times=2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [
         None,
@@ -232,7 +233,7 @@ def test_a_shortfall_is_written_where_there_is_one() -> None:
     assert mechanism_from(mechanism_document(least)) == least
 
 
-@pytest.mark.parametrize(
+@each_case(
     "mechanism",
     [
         CUT,
@@ -258,7 +259,7 @@ def test_a_field_too_many_or_too_few_is_named(mechanism: privacy.Mechanism) -> N
             mechanism_from({key: value for key, value in document.items() if key != name})
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [
         None,

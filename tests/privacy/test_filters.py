@@ -11,6 +11,7 @@ import pytest
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy.mechanisms.filters import FlippedFilters, flip_probability_for
 from chaffinch.privacy.mechanisms.records import FlippedVectors
+from tests.cases import each_case
 from tests.tiers import chequered
 
 GOLDEN = [
@@ -93,7 +94,7 @@ def test_a_flip_probability_may_be_out_of_reach_or_not_needed() -> None:
     assert tiny == Fraction(1, 2**64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"epsilon": -1},

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.published.one_filter import exact_one_filter_ratio
+from tests.cases import each_case
 from tests.oracles import filters as oracle
 
 WAYS = ("expectations", "continued-fraction")
@@ -23,8 +24,8 @@ def ratio(bits: int, ones: int, shown: int, flip: Any, by: str = WAYS[0]) -> flo
     )
 
 
-@pytest.mark.parametrize("flip", [Fraction(1, 1000), Fraction(1, 10), Fraction(49, 100)])
-@pytest.mark.parametrize("bits", [1, 2, 6, 17])
+@each_case("flip", [Fraction(1, 1000), Fraction(1, 10), Fraction(49, 100)])
+@each_case("bits", [1, 2, 6, 17])
 def test_both_ways_against_rationals(bits: int, flip: Fraction) -> None:
     for ones in range(bits):
         for shown in range(bits + 1):
@@ -63,7 +64,7 @@ def test_large_filters() -> None:
         assert one == pytest.approx(two, rel=1e-13)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"bits": 0},

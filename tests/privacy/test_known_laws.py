@@ -16,6 +16,7 @@ from chaffinch.privacy import Bracket, Composition, Mechanism, Shortened, compos
 from chaffinch.privacy.composition import _grid_step, _quick_profile, full_profile
 from chaffinch.privacy.numerics.loss_grids import Kinks
 from chaffinch.privacy.numerics.precision import Floats
+from tests.cases import each_case
 
 
 def hockey_stick(first: Floats, second: Floats, epsilon: float) -> float:
@@ -134,7 +135,7 @@ def truth(rounds: Composition, epsilon: float) -> float:
     return hockey_stick(first, second, epsilon)
 
 
-@pytest.mark.parametrize("name", ROUNDS)
+@each_case("name", ROUNDS)
 def test_both_ends_hold_the_truth_and_are_near_it(name: str) -> None:
     rounds, below, above = ROUNDS[name]
     for epsilon in (0.0, 0.2, 0.5, 1.0):
@@ -145,7 +146,7 @@ def test_both_ends_hold_the_truth_and_are_near_it(name: str) -> None:
         assert exact * (1 - 1e-14) <= quick <= exact * (1 + above) * 1.002
 
 
-@pytest.mark.parametrize("name", ROUNDS)
+@each_case("name", ROUNDS)
 def test_epsilon_is_seen_to_be_enough_and_a_little_less_is_not(name: str) -> None:
     rounds = ROUNDS[name][0]
     delta = rounds.delta(0.6).upper
@@ -261,8 +262,8 @@ def test_nothing_is_lost_from_the_local_epsilon_on_whatever_a_profile_says_there
         assert upper[-1] == 0.0
 
 
-@pytest.mark.parametrize("distance", [TINY, Fraction(1, 1000), Fraction(1, 100)])
-@pytest.mark.parametrize("delta", [0.03, 0.1, 0.2])
+@each_case("distance", [TINY, Fraction(1, 1000), Fraction(1, 100)])
+@each_case("delta", [0.03, 0.1, 0.2])
 def test_epsilon_of_cut_reports_is_proven_from_both_sides(distance: Fraction, delta: float) -> None:
     cut = Shortened(OFF_GRID, distance)
     found = cut.epsilon(delta)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.privacy.numerics import precision
+from tests.cases import each_case
 
 positive = st.fractions(min_value=Fraction(1, 10**40), max_value=10**40)
 
@@ -68,7 +69,7 @@ def test_exp_minus_one_keeps_its_digits() -> None:
         assert np.isfinite(value)
 
 
-@pytest.mark.parametrize("epsilon", [1e-40, 1e-33, 1e-30, 1e-28, 1e-20, 1e-3, 1.0, 50.0])
+@each_case("epsilon", [1e-40, 1e-33, 1e-30, 1e-28, 1e-20, 1e-3, 1.0, 50.0])
 def test_exp_minus_one_keeps_the_digits_of_the_widest_working_float(
     epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

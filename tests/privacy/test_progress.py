@@ -16,6 +16,7 @@ import chaffinch
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.bits import SumMechanism
+from tests.cases import each_case
 from tests.meta import repository
 from tests.terminal import read_to_end
 from tests.tiers import all_but, nightly
@@ -42,7 +43,7 @@ SEARCHES: dict[str, tuple[Callable[[], object], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", all_but(SEARCHES, "honest shares", "trade-off of words"))
+@each_case("name", all_but(SEARCHES, "honest shares", "trade-off of words"))
 def test_every_long_search_tells_often(name: str) -> None:
     search, least = SEARCHES[name]
     told: list[str] = []

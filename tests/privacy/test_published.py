@@ -18,6 +18,7 @@ from scipy import special, stats
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published
+from tests.cases import each_case
 from tests.meta import repository
 
 PAGE = repository.ROOT / "docs" / "reference" / "published.md"
@@ -278,8 +279,8 @@ def test_numbers_that_the_sources_print() -> None:
 # ------------------------------------------------------------------ where they hold
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize(
+@each_case("epsilon", [0.5, 1.0, 2.0])
+@each_case(
     "formula",
     [published.any_crowd_flip_probability, published.binary_sum_flip_probability],
 )
@@ -423,7 +424,7 @@ def test_one_filter_beyond_its_domain_is_refused_and_the_mirror_serves() -> None
 # ------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", None])
+@each_case("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", None])
 def test_bad_parameters_are_refused(bad: Any) -> None:
     good: dict[str, Any] = {
         "epsilon": 1.0,

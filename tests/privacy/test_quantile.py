@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import mpmath
 import numpy as np
-import pytest
 from scipy.special import ndtri_exp
 
 from chaffinch.privacy.numerics import deep_mu, loss
+from tests.cases import each_case
 
 LOGS = [-1e-12, -1e-3, -0.1, -0.7, -3.0, -40.0, -745.0, -9000.0]
 
@@ -22,7 +22,7 @@ def error_of(found: float, log: float) -> float:
         return float(abs(truth - found))
 
 
-@pytest.mark.parametrize("log", LOGS)
+@each_case("log", LOGS)
 def test_the_allowance_covers_the_error_with_room(log: float) -> None:
     found = float(ndtri_exp(log))
     error = error_of(found, log)

@@ -23,6 +23,7 @@ from chaffinch.privacy.randomizers import (
 )
 from chaffinch.privacy.randomizers.rappor import _filter_outputs
 from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+from tests.cases import each_case
 from tests.privacy.test_amplification import worst_delta
 
 Row = tuple[Fraction, ...]
@@ -215,7 +216,7 @@ def test_the_truth_is_inside(case: str) -> None:
     assert float(worst_delta(sharper, named.users, F(1))) > named.delta(0.0).lower
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_case("case", CASES)
 def test_the_local_epsilon_is_the_largest_ratio(case: str) -> None:
     named, table = CASES[case]()
     worst = max(max(column) / min(column) for column in zip(*table, strict=True))
@@ -280,7 +281,7 @@ def test_randomizers_compose_and_are_drawn() -> None:
     assert figure.series[-1].name.startswith("variation ratio")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "make",
     [
         lambda: SymmetricUnary(local_epsilon=0, values=3, users=9),

@@ -20,6 +20,7 @@ from chaffinch.privacy.numerics.loss_grids import (
     dominated_loss,
     dominating_loss,
 )
+from tests.cases import each_case
 
 Floats = NDArray[np.float64]
 
@@ -156,8 +157,8 @@ def test_every_second_point_of_a_grid_holds_a_pair_that_dominates() -> None:
         assert exact <= above <= exact * 1.01 + 1e-9
 
 
-@pytest.mark.parametrize("rarity", [1e-3, 1e-9, 1e-15])
-@pytest.mark.parametrize("loss", [1.0, 5.0, 30.0])
+@each_case("rarity", [1e-3, 1e-9, 1e-15])
+@each_case("loss", [1.0, 5.0, 30.0])
 def test_the_tilt_is_found_however_rare_large_losses_are(rarity: float, loss: float) -> None:
     places = np.array([-64, 0, 64])
     masses = np.array([rarity * math.exp(-loss), 1 - rarity * (1 + math.exp(-loss)), rarity])

@@ -13,6 +13,7 @@ import pytest
 from chaffinch import charts
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import SampleAndThreshold, compose, published
+from tests.cases import each_case
 
 Law = dict[int, Fraction]
 SETTINGS = [
@@ -231,7 +232,7 @@ def test_it_composes_and_is_drawn() -> None:
     assert np.all(np.diff(figure.series[0].y) <= 0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"sampling_rate": "0"},

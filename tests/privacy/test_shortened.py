@@ -11,6 +11,7 @@ import pytest
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import DecoyedValues, FlippedBits, Grouped, Shortened, compose
 from chaffinch.privacy.shortened_reports import cutting_cost
+from tests.cases import each_case
 
 WHOLE = FlippedBits(users=100, flip_probability="0.1")
 TINY, LARGE = Fraction(1, 10**9), Fraction(1, 100)
@@ -35,8 +36,8 @@ def test_all_but_the_numbers_is_that_of_the_whole(inner: FlippedBits | DecoyedVa
         assert getattr(cut, name) == getattr(inner, name)
 
 
-@pytest.mark.parametrize("distance", [TINY, LARGE])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.5])
+@each_case("distance", [TINY, LARGE])
+@each_case("epsilon", [0.0, 0.3, 1.5])
 def test_delta_is_wider_by_the_cost(distance: Fraction, epsilon: float) -> None:
     cut, whole = Shortened(WHOLE, distance), WHOLE.delta(epsilon)
     cost = (1 + math.exp(epsilon)) * float(distance)

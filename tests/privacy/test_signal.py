@@ -12,6 +12,7 @@ import pytest
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
+from tests.cases import each_case
 from tests.oracles import filters as oracle
 
 COUNTS = (10, 100, 10, 5, 5, 5, 5, 1)
@@ -30,8 +31,8 @@ def test_flips_are_applied_bit_by_bit() -> None:
     assert _flip_counts(np.eye(8), 0.2) == pytest.approx(np.array(table))
 
 
-@pytest.mark.parametrize("counts", [COUNTS, (7, 0, 0, 0), (1, 2, 3, 4), (1, 0)])
-@pytest.mark.parametrize("flip", ["0.02", "0.2", "0.45"])
+@each_case("counts", [COUNTS, (7, 0, 0, 0), (1, 2, 3, 4), (1, 0)])
+@each_case("flip", ["0.02", "0.2", "0.45"])
 def test_every_move_against_rationals(counts: tuple[int, ...], flip: str) -> None:
     found = ratios(counts, flip)
     matrix = found.matrix()
@@ -85,7 +86,7 @@ def test_best_coefficients_are_the_ratios() -> None:
     assert np.all(np.abs(tail[:7] - tail[0]) < 1e-3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "counts",
     [[1, 2], [1, 2, 3, -1], [1, 1, 1, 1], [math.nan, 1, 2, 2], "abcd", [[5, 0, 0, 0]], 5],
 )

@@ -21,6 +21,7 @@ from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.numerics.floods import _MOST_PLACES, Flood
 from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts, on_few_ratios
 from chaffinch.privacy.numerics.precision import Wide
+from tests.cases import each_case
 from tests.laws.mechanisms import epsilons, ratios, signed
 from tests.oracles import balls
 from tests.oracles import signed as referees
@@ -475,7 +476,7 @@ BAD: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "said"), BAD)
+@each_case(("name", "value", "said"), BAD)
 def test_what_is_no_parameter_is_refused(name: str, value: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         changed(FLAT, **{name: value})

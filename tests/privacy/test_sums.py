@@ -14,6 +14,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics import contours, sums
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
+from tests.cases import each_case
 from tests.tiers import chequered
 
 
@@ -77,7 +78,7 @@ def test_bracket_holds_the_exact_expectation(
     assert holds(by_contour(values, chances, count, offset=offset, relative_width=0.05), truth)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("count", "chance"),
     chequered([(1,), (10,), (1500,), (100,)], [Fraction(1, 20), Fraction(1, 3), Fraction(3, 5)]),
 )
@@ -211,7 +212,7 @@ def test_falls_when_the_offset_falls(epsilon: float, step: float) -> None:
     assert low.lower <= high.upper
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "chances", "count"),
     [
         ([1.0], [0.5, 0.5], 3),
@@ -230,8 +231,8 @@ def test_bad_laws_are_refused(values: list[float], chances: list[float], count: 
         positive_part_of_sum(values, chances, count)
 
 
-@pytest.mark.parametrize("chance", [1.8e-162, 2.3e-162, 3e-155, 1.5e-154, 1e-100])
-@pytest.mark.parametrize("count", [2, 3, 7])
+@each_case("chance", [1.8e-162, 2.3e-162, 3e-155, 1.5e-154, 1e-100])
+@each_case("count", [2, 3, 7])
 def test_the_smallest_chances_are_rounded_to_both_sides(chance: float, count: int) -> None:
     """Products of such chances leave the normal floats, where rounding may go up by half."""
     rare, rest = Fraction(chance), 1 - Fraction(chance)

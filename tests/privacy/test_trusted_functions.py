@@ -17,6 +17,7 @@ import pytest
 from scipy import special
 
 from chaffinch.privacy.numerics.precision import Wide
+from tests.cases import each_case
 
 MOST_UNITS = 4.0
 """What SECURITY.md says of the elementary functions, in units in the last place."""
@@ -55,8 +56,8 @@ def points(low: float, high: float, kind: Any) -> Any:
     return (kind(low) + middle.astype(kind)).astype(kind)
 
 
-@pytest.mark.parametrize("kind", [np.float64, Wide], ids=["double", "wide"])
-@pytest.mark.parametrize("name", RANGES)
+@each_case("kind", [np.float64, Wide], ids=["double", "wide"])
+@each_case("name", RANGES)
 def test_elementary_functions_are_as_good_as_trusted(name: str, kind: Any) -> None:
     function, judge = getattr(np, name), getattr(mpmath, name)
     with mpmath.workdps(80):

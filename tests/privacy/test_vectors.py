@@ -18,6 +18,7 @@ from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.numerics.bit_words import BitWords, SmallCrowds
 from chaffinch.privacy.numerics.precision import exp_ends
 from chaffinch.privacy.numerics.sums import FiniteLaw, mean_positive_part
+from tests.cases import each_case
 from tests.oracles import balls, exact, exact_views, judge
 from tests.tiers import chequered, nightly
 
@@ -31,7 +32,7 @@ def vectors(users: int, bits: int, flip: Any) -> FlippedVectors:
     return FlippedVectors(users=users, bits=bits, flip_probability=flip)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("users", "bits", "flip"),
     [
         *chequered([(1, 2), (2, 2), (5, 2), (7, 2), (3, 3)], ["0.03", "0.15", "0.4"]),
@@ -270,7 +271,7 @@ def test_monte_carlo_refuses_what_it_cannot_see() -> None:
         mechanism.monte_carlo(delta=0.0, samples=1000, seed=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"users": 0},
@@ -290,7 +291,7 @@ def test_bad_parameters_are_refused(change: dict[str, Any]) -> None:
         FlippedVectors(**(good | change))
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1e-9, True, "1", None])
+@each_case("value", [math.nan, math.inf, -1e-9, True, "1", None])
 def test_bad_questions_are_refused(value: Any) -> None:
     mechanism = vectors(5, 2, "0.2")
     for ask in (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chaffinch.privacy.numerics.bit_words import BitWords
 from chaffinch.privacy.numerics.precision import exp_ends
 from chaffinch.privacy.numerics.sums import FiniteLaw, _count_outcomes, mean_positive_part
+from tests.cases import each_case
 from tests.oracles.exact import compositions, exp_bounds, orders
 
 
@@ -52,8 +53,8 @@ def test_heavy_and_ruinous_values_change_nothing(
     assert bracket.upper <= float(truth) * (1 + 1e-3) + 1e-300
 
 
-@pytest.mark.parametrize("count", [1, 3, 9])
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+@each_case("count", [1, 3, 9])
+@each_case("epsilon", [0.0, 1.0, 3.0])
 def test_counting_is_exact(count: int, epsilon: float) -> None:
     for law in BitWords(3, Fraction(1, 10)).assumed(exp_ends(epsilon)[0]):
         bracket = _count_outcomes(law, count)
