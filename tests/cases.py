@@ -19,7 +19,7 @@ def each_case(
     arguments: str | Sequence[str],
     rows: Iterable[Any],
     *,
-    ids: Sequence[str] | Callable[[Any], object] | None = None,
+    ids: Iterable[str] | Callable[[Any], object] | None = None,
 ) -> Callable[[Test], Test]:
     """Judge every row of a table in one test; the first that fails is named.
 
@@ -33,9 +33,10 @@ def each_case(
     )
     gate: list[Case] = []
     night: list[Case] = []
-    for number, row in enumerate(rows):
-        case = _case(names, row, ids if ids is None or callable(ids) else ids[number])
-        (night if _is_for_the_night(row) else gate).append(case)
+    table = list(rows)
+    labels = [ids] * len(table) if ids is None or callable(ids) else list(ids)
+    for row, label in zip(table, labels, strict=True):
+        (night if _is_for_the_night(row) else gate).append(_case(names, row, label))
     if not gate and not night:
         raise ValueError("a table without rows judges nothing")
 

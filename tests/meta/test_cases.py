@@ -87,8 +87,10 @@ def test_a_table_without_rows_is_refused() -> None:
 def test_rows_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         each_case("one, two", [(1,)])
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="shorter"):
         each_case("one", [1, 2], ids=["only one"])
+    with pytest.raises(ValueError, match="longer"):
+        each_case("one", [1, 2], ids={"first": 1, "second": 2, "third": 3})
     with pytest.raises(ValueError, match="nothing else"):
         each_case("one", [pytest.param(1, marks=pytest.mark.xfail)])
 

@@ -5,6 +5,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import bernoulli, secure_words
+from tests.cases import each_case
 from tests.sampling.sources import SIGMAS, ListedWords, SeededWords
 
 EVERY = range(256)
@@ -27,8 +28,8 @@ def test_the_last_words_are_told_apart() -> None:
     assert not bernoulli(ListedWords([0, 1]), 0, 2).any()
 
 
-@pytest.mark.parametrize("numerator", [0, 1, 2**63, 2**64])
-@pytest.mark.parametrize("count", [0, 1, 100_000])
+@each_case("numerator", [0, 1, 2**63, 2**64])
+@each_case("count", [0, 1, 100_000])
 def test_a_coin_uses_one_word_whatever_its_chance(numerator: int, count: int) -> None:
     words = SeededWords(1)
     assert len(bernoulli(words, numerator, count)) == count
@@ -46,7 +47,7 @@ def test_rate_with_secure_words(probability: float) -> None:
     assert abs(wrong - count * probability) > SIGMAS * sigma
 
 
-@pytest.mark.parametrize("numerator", [-1, 2**64 + 1, 0.5, True, None, "1"])
+@each_case("numerator", [-1, 2**64 + 1, 0.5, True, None, "1"])
 def test_bad_chances_are_refused(numerator: object) -> None:
     with pytest.raises(InvalidInput):
         bernoulli(SeededWords(1), numerator, 1)  # type: ignore[arg-type]

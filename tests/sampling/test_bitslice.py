@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends, flip_mask, secure_words
 from chaffinch.sampling.flips import _BLOCK, _TILE, _binary
+from tests.cases import each_case
 from tests.sampling.sources import SIGMAS, ListedWords, SeededWords, chance, with_each
 from tests.tiers import chequered
 
@@ -35,8 +36,8 @@ def test_each_threshold_is_met_by_exactly_its_share_of_all_numbers() -> None:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("numerator", [1, 3, 2**63 + 1, ALL, 0x0123456789ABCDEF])
-@pytest.mark.parametrize("depth", [1, 8, 9, 10, 33, 63, 64])
+@each_case("numerator", [1, 3, 2**63 + 1, ALL, 0x0123456789ABCDEF])
+@each_case("depth", [1, 8, 9, 10, 33, 63, 64])
 def test_lanes_that_agree_for_long_are_told_apart_by_the_last_digit(
     numerator: int, depth: int
 ) -> None:
@@ -99,7 +100,7 @@ def below(planes: list[int], digits: list[int]) -> int:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("numerator", [chance(0.3), chance(0.0005), 2**64 - 1, 1])
+@each_case("numerator", [chance(0.3), chance(0.0005), 2**64 - 1, 1])
 def test_matches_the_comparison_of_one_lane_at_a_time(numerator: int) -> None:
     count = 64 * (_TILE + 77)
     mask = flip_mask(SeededWords(5), numerator, count)
@@ -116,7 +117,7 @@ def test_both_implementations_agree(numerator: int, count: int, seed: int) -> No
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 64 * _BLOCK + 1])
+@each_case("count", [0, 1, 63, 64, 65, 64 * _BLOCK + 1])
 def test_bits_after_the_last_coin_are_zero(count: int) -> None:
     for numerator in (chance(0.5), chance(0.9), 2**64):
         mask = flip_mask(SeededWords(3), numerator, count)
@@ -137,7 +138,7 @@ def pair_statistics(mask: NDArray[Any], probability: float, lag: int) -> tuple[f
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize(("probability", "lag"), chequered([(0.25,), (0.2501,), (0.04,)], [1, 64]))
+@each_case(("probability", "lag"), chequered([(0.25,), (0.2501,), (0.04,)], [1, 64]))
 def test_rate_and_independence_with_secure_words(probability: float, lag: int) -> None:
     # The plants fail the same tests: 13 standard deviations away, and 128 for the pairs.
     numerator, count = chance(probability), 64 * 160_000

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import SCALE, ChanceTable
+from tests.cases import each_case
 
 WORD = 1 << 64
 TABLES: dict[str, tuple[int, ...]] = {
@@ -33,7 +34,7 @@ class Given:
         return np.array(self.words, dtype=np.uint64)
 
 
-@pytest.mark.parametrize("weights", TABLES.values(), ids=TABLES)
+@each_case("weights", TABLES.values(), ids=TABLES)
 def test_every_edge_is_exact(weights: tuple[int, ...]) -> None:
     edges = [sum(weights[: place + 1]) for place in range(len(weights))]
     near = {edge + off for edge in [0, *edges, SCALE] for off in range(-2, 3)}

@@ -22,6 +22,7 @@ from chaffinch.sampling import (
     filters_plain,
     set_columns,
 )
+from tests.cases import each_case
 from tests.sampling.filtering import with_each
 
 KEY = bytes(range(16))
@@ -173,7 +174,7 @@ def test_no_ids_and_empty_ids() -> None:
         assert set(found.tolist()) == {by_the_paper(b"", KEY)}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "offsets",
     [[-1], [7], [-1, 3], [0, 7], [0, 4, 3], [0, 4, 3, 6], [*[1] * 20, 0, 6], [0, 2**62, 6]],
 )
@@ -191,7 +192,7 @@ SIX = np.zeros(6, dtype=np.uint8)
 WHOLE = np.array([0, 6])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "offsets", "key"),
     [
         (b"annbob", WHOLE, KEY),
@@ -219,7 +220,7 @@ def test_a_refused_key_is_not_shown() -> None:
         digest_again(np.zeros(1, dtype=np.uint64), b"secret words")
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 40_000])
+@each_case("count", [0, 1, 7, 8, 9, 40_000])
 def test_a_digest_is_hashed_again_as_its_bytes(count: int) -> None:
     words = np.random.default_rng(2).integers(0, WORD, count, dtype=np.uint64, endpoint=False)
     for found in with_each(lambda: digest_again(words, KEY)):
@@ -246,7 +247,7 @@ def test_a_column_is_the_digests_share_of_the_width(bits: int, words: list[int])
     assert found.tolist() == [floor(Fraction(word, WORD) * bits) for word in words]
 
 
-@pytest.mark.parametrize("bits", [1, 2, 63, 64, 65, 1001, 2**20])
+@each_case("bits", [1, 2, 63, 64, 65, 1001, 2**20])
 def test_the_bits_of_all_columns_are_set_and_no_others(bits: int) -> None:
     words = np.random.default_rng(bits).integers(0, WORD, 5000, dtype=np.uint64, endpoint=False)
     words[:2] = 0, WORD - 1
@@ -280,7 +281,7 @@ def test_a_filter_of_two_billion_columns() -> None:
 DIGESTS = np.zeros(3, dtype=np.uint64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("packed", "words", "bits"),
     [
         (np.zeros(2, dtype=np.uint64), DIGESTS, 64),

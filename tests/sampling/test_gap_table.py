@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.sampling.gaps import _Level, _resolve_tie, gap_table
+from tests.cases import each_case
 from tests.sampling.sources import Exhausted, chance
 from tests.tiers import slower
 
@@ -32,7 +33,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize(("width", "numerator", "largest"), SMALL)
+@each_case(("width", "numerator", "largest"), SMALL)
 def test_thresholds_are_the_exact_law_rounded_down(
     width: int, numerator: int, largest: int
 ) -> None:
@@ -44,7 +45,7 @@ def test_thresholds_are_the_exact_law_rounded_down(
                 assert level.floor(which, bits) == value.numerator * 2**bits // value.denominator
 
 
-@pytest.mark.parametrize(("width", "numerator", "largest"), SMALL)
+@each_case(("width", "numerator", "largest"), SMALL)
 def test_the_digits_together_are_the_geometric_law(
     width: int, numerator: int, largest: int
 ) -> None:
@@ -100,7 +101,7 @@ def drawing(words: tuple[int, ...]) -> Callable[[], int]:
     return draw
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("width", "numerator", "largest", "depth"),
     [(2, 1, 2, 4), (2, 3, 3, 4), (3, 1, 3, 4), (3, 3, 2, 4), (4, 1, 3, 3), (4, 7, 3, 3)],
 )

@@ -12,6 +12,7 @@ from scipy import special
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends, flip, position_chunks, positions, secure_words
 from chaffinch.sampling.gaps import LONGEST, _walk, gap_table
+from tests.cases import each_case
 from tests.sampling.sources import ALARM, SIGMAS, SeededWords, chance, twice, with_each
 from tests.tiers import nightly
 
@@ -129,7 +130,7 @@ def pairs_off(found: NDArray[np.int64]) -> float:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("probability", [0.3, 0.01, 0.0005, 1e-6, 1e-9])
+@each_case("probability", [0.3, 0.01, 0.0005, 1e-6, 1e-9])
 def test_rate_gaps_and_independence_with_secure_words(probability: float) -> None:
     # A chance 4 % off fails the first two of three statistics, by 21 standard deviations and
     # with a noncentrality of 450; gaps in sorted pairs fail the third.
@@ -175,7 +176,7 @@ def test_certain_and_impossible_trials() -> None:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("chunk", [1, 7, 4096, 10**9])
+@each_case("chunk", [1, 7, 4096, 10**9])
 def test_chunks_are_sorted_bounded_and_never_empty(chunk: int) -> None:
     parts = list(position_chunks(SeededWords(4), chance(0.01), 60_000, chunk))
     assert all(0 < len(part) <= chunk for part in parts)
@@ -226,7 +227,7 @@ def test_flipping_turns_the_right_share(probability: float) -> None:
         assert (off < SIGMAS * sigma) == right
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("numerator", "length", "chunk"),
     [(-1, 1, 1), (2**64 + 1, 1, 1), (1, -1, 1), (1, LONGEST + 1, 1), (1, 1, 0), (0.5, 1, 1)],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.meta import repository
 
 FOLDER = repository.SOURCE / "sampling"
@@ -40,7 +41,7 @@ def test_sampling_uses_whole_numbers_only(name: str) -> None:
     assert floats(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line", ["x = 0.5", "x = a / b", "x /= 2", "x = float(y)", "y = np.float64", "z = 2 ** -3"]
 )
 def test_the_rule_finds_floats(line: str) -> None:
@@ -57,7 +58,7 @@ def insecure(path: Path) -> set[str]:
     return {name for name in names if any(f"{name}.".startswith(f"{bad}.") for bad in INSECURE)}
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+@each_case("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
 def test_no_insecure_generator_is_imported_or_named(path: Path) -> None:
     assert not insecure(path)
     text = path.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backend, backends, filters_plain, logo_counts
+from tests.cases import each_case
 from tests.sampling.filtering import available, built, with_each
 
 ROWS = range(1, 21)
@@ -42,8 +43,8 @@ def by_hand(rows: list[NDArray[np.uint64]], bits: int) -> NDArray[np.int64]:
     return counts
 
 
-@pytest.mark.parametrize("count", ROWS)
-@pytest.mark.parametrize("bits", [1, 63, 64, 65, 2047, 2048, 2049, 4999])
+@each_case("count", ROWS)
+@each_case("bits", [1, 63, 64, 65, 2047, 2048, 2049, 4999])
 def test_every_column_is_counted_once_by_its_logo(count: int, bits: int) -> None:
     rows = random_rows(count, bits, seed=count)
     expected = by_hand(rows, bits)
@@ -74,7 +75,7 @@ def test_more_columns_than_are_counted_at_once(count: int) -> None:
         assert np.array_equal(counts, expected)
 
 
-@pytest.mark.parametrize("count", ROWS)
+@each_case("count", ROWS)
 def test_each_row_has_its_own_bit_of_the_logo(count: int) -> None:
     # Column c has a one in row c only; all full rows make the last logo.
     rows = [np.array([1 << place], dtype=np.uint64) for place in range(count)]
@@ -118,7 +119,7 @@ def test_rows_may_be_slices_and_unaligned() -> None:
 ROW = np.zeros(2, dtype=np.uint64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rows", "bits", "out"),
     [
         ([], 0, None),
@@ -219,7 +220,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @built
-@pytest.mark.parametrize("call", [pytest.param(call, id=label) for label, call in WRONG])
+@each_case("call", [pytest.param(call, id=label) for label, call in WRONG])
 def test_buffers_that_do_not_fit_are_refused(call: Callable[[Any], object]) -> None:
     with pytest.raises(ValueError, match="must fit"):
         call(backends.choose_filters("native")[1])

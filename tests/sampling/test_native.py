@@ -18,6 +18,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backend, backends, plain
+from tests.cases import each_case
 from tests.meta import repository
 from tests.sampling.sources import available
 
@@ -112,7 +113,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @built
-@pytest.mark.parametrize("call", [pytest.param(call, id=label) for label, call in WRONG])
+@each_case("call", [pytest.param(call, id=label) for label, call in WRONG])
 def test_buffers_that_do_not_fit_are_refused(call: Callable[[Any], object]) -> None:
     with pytest.raises(ValueError, match="must fit"):
         call(backends.choose("native")[1])
@@ -247,8 +248,8 @@ def test_texts_are_numbered_in_the_order_of_their_first_places(name: str) -> Non
     assert list(places) == texts[:700]
 
 
-@pytest.mark.parametrize("name", available())
-@pytest.mark.parametrize("odd", [None, 1, b"a", np.str_("a")])
+@each_case("name", available())
+@each_case("odd", [None, 1, b"a", np.str_("a")])
 def test_numbering_stops_before_what_is_no_text_and_before_too_many(name: str, odd: object) -> None:
     loops = backends.choose(name)[1]
     found = np.full(4, -1, np.int32)

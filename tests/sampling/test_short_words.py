@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from chaffinch.sampling import backends, plain
 from chaffinch.sampling.gaps import LONGEST, _walk, gap_table
+from tests.cases import each_case
 from tests.sampling.sources import ListedWords, available, pieces_of, twice, with_each
 
 SHORT = [2**56, 2**58, int(0.01 * 2**64), 2**62, 2**63 + 1, 2**64]
@@ -68,7 +69,7 @@ def test_leaping_is_walking_with_whole_words(
     assert all(result == expected for result in with_each(leaped))
 
 
-@pytest.mark.parametrize("numerator", SHORT)
+@each_case("numerator", SHORT)
 def test_a_short_word_decides_only_what_every_word_it_starts_decides(numerator: int) -> None:
     # All 2¹⁶ of them: with this, short words have the law of whole words exactly.
     table = gap_table(numerator)

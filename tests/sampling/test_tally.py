@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import histogram, positional_popcount
+from tests.cases import each_case
 from tests.sampling.sources import with_each
 
 
@@ -34,7 +35,7 @@ def test_histogram_counts_runs(runs: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("place", [0, 64, 500])
+@each_case("place", [0, 64, 500])
 def test_a_run_of_codes_out_of_range_adds_nothing(place: int) -> None:
     codes = np.full(1000, 3, dtype=np.uint32)
     codes[place:] = 7
@@ -52,9 +53,9 @@ def test_histogram_adds_to_what_is_there() -> None:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("size", [10, 5000])
-@pytest.mark.parametrize("place", [0, 8191, 8192, 29_999])
-@pytest.mark.parametrize("bad", [0, 2**31])
+@each_case("size", [10, 5000])
+@each_case("place", [0, 8191, 8192, 29_999])
+@each_case("bad", [0, 2**31])
 def test_a_code_out_of_range_adds_nothing(size: int, place: int, bad: int) -> None:
     codes = np.arange(30_000, dtype=np.uint32) % np.uint32(size)
     codes[place] = size + bad
@@ -72,7 +73,7 @@ def test_histogram_reads_slices_and_unaligned_columns() -> None:
     assert histogram(shifted, 20).tolist() == [1] * 20
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("codes", "size", "out"),
     [
         (np.zeros(3, dtype=np.int64), 1, None),
@@ -106,7 +107,7 @@ def test_popcount_is_the_sum_of_the_unpacked_bits(bits: int, rows: int, seed: in
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("rows", [4_080, 4_095, 4_096, 65_280, 65_536, 140_001])
+@each_case("rows", [4_080, 4_095, 4_096, 65_280, 65_536, 140_001])
 def test_counters_hold_more_rows_than_their_planes(rows: int) -> None:
     # All ones: every plane is full, every carry runs through.
     packed = np.full((rows, 128), 255, dtype=np.uint8)
@@ -132,7 +133,7 @@ def test_popcount_reads_rows_that_start_anywhere() -> None:
     assert np.array_equal(positional_popcount(shifted[::2], 1024), every_second)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rows", "bits"),
     [
         (np.zeros((2, 2), dtype=np.uint8), 8),

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from chaffinch.errors import InvalidInput, RandomnessUnavailable
 from chaffinch.sampling import words
 from chaffinch.sampling.words import _DIRECT, _POOL, KeyedWords, SecureWords, secure_words
+from tests.cases import each_case
 
 SIZES = (1, 5, _DIRECT - 1, _DIRECT, 3, 5 * _POOL + 1, _POOL, 0, 2)
 
@@ -199,7 +200,7 @@ def test_entropy_lost_at_a_new_key_stops_the_source(monkeypatch: pytest.MonkeyPa
             source.take(1)
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, True, "3", None, 2**41])
+@each_case("count", [-1, 1.5, True, "3", None, 2**41])
 def test_bad_counts_are_refused(count: object) -> None:
     with pytest.raises(InvalidInput):
         SecureWords().take(count)  # type: ignore[arg-type]

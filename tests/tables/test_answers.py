@@ -30,6 +30,7 @@ from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.checking import answer_batches, read_answers, settle_numbers
 from chaffinch.tables.objects import column_of
 from chaffinch.tables.read import Table, open_table
+from tests.cases import each_case
 from tests.tiers import slower, some
 
 CANARY = "xyzzy-private"
@@ -154,7 +155,7 @@ def agree(question: Question, column: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         Fraction(1, 3),
@@ -240,7 +241,7 @@ def test_the_samples_reach_both_outcomes() -> None:
             assert not agree(question, pa.array([*texts, CANARY]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "kind"),
     [
         (Bit(missing="no"), np.uint8),
@@ -328,7 +329,7 @@ def test_flags_in_columns_of_their_own_may_all_be_missing() -> None:
 # ------------------------------------------------------------------ single answers, as they come
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "answer", "number"),
     [
         (Bit(), np.bool_(True), 1),  # noqa: FBT003
@@ -353,7 +354,7 @@ def test_answers_of_every_make(question: Question, answer: object, number: float
     assert single(question, answer) == number
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "answer"),
     [
         (Bit(), np.array([0, 1])),
@@ -376,7 +377,7 @@ def test_what_is_no_answer_is_refused(question: Question, answer: object) -> Non
         single(question, answer)
 
 
-@pytest.mark.parametrize("word", ["NA", "n/a", " null ", "None", "nan", "?", "-", "#N/A", "<na>"])
+@each_case("word", ["NA", "n/a", " null ", "None", "nan", "?", "-", "#N/A", "<na>"])
 def test_words_for_a_gap_are_gaps_in_every_path(word: str) -> None:
     assert is_missing(word)
     assert not is_missing(word, gaps=())
@@ -463,8 +464,8 @@ def on_every_path(question: Choice, cell: str) -> list[int | None]:
     ]
 
 
-@pytest.mark.parametrize("question", NUMBERED)
-@pytest.mark.parametrize(
+@each_case("question", NUMBERED)
+@each_case(
     ("cell", "place"),
     [
         *[("1", 0), ("1.0", 0), (" 2.00 ", 1), ("2.0000", 1)],

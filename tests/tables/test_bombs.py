@@ -15,6 +15,7 @@ import pytest
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.limits import BATCH_BYTES
 from chaffinch.tables.read import open_table
+from tests.cases import each_case
 from tests.disk.containers import limited
 from tests.tiers import all_but, nightly
 
@@ -258,7 +259,7 @@ UNCLOSED = {
 }
 
 
-@pytest.mark.parametrize("fault", UNCLOSED)
+@each_case("fault", UNCLOSED)
 def test_a_quote_that_is_not_closed_swallows_nobody(fault: str) -> None:
     table = open_table(io.BytesIO(UNCLOSED[fault]), format="csv")
     line = 3 if fault == "at the end of a file" else 2

@@ -19,6 +19,7 @@ from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.checking import AnswerColumns, check_answers
 from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.read import open_table
+from tests.cases import each_case
 from tests.tables.test_answers import CANARY, QUESTIONS, TYPES, single
 from tests.tiers import slower, some
 
@@ -48,7 +49,7 @@ def faults_of(question: Question, column: Any, **options: Any) -> tuple[CellFaul
     return ()
 
 
-@pytest.mark.parametrize("kind", some(TYPES, *list(TYPES)[1::2]))
+@each_case("kind", some(TYPES, *list(TYPES)[1::2]))
 @slower
 @given(data=st.data())
 def test_columns_refuse_the_very_cells_that_questions_do(kind: str, data: st.DataObject) -> None:

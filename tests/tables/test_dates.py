@@ -19,6 +19,7 @@ from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.checking import check_answers, read_answers
 from chaffinch.tables.read import open_table
 from chaffinch.tables.settings import Settings
+from tests.cases import each_case
 
 HEAD = "users = 100\nepsilon = 1\n"
 
@@ -55,7 +56,7 @@ def test_dates_answer_a_choice(kind: str, answer: object, label: str) -> None:
     assert question.labels[question.number(answer)] == label
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "answer"),
     [
         ("hour", "2024-03-05"),

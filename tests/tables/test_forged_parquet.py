@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tables.columnar import _largest_run, _Part
 from chaffinch.tables.read import open_table
+from tests.cases import each_case
 from tests.disk.containers import forged, limited
 from tests.disk.containers.forged import MOST, Times
 from tests.tiers import all_but
@@ -213,9 +214,9 @@ TABLE = pa.table(
 )
 
 
-@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("dictionary", [True, False])
+@each_case("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
+@each_case("version", ["1.0", "2.0"])
+@each_case("dictionary", [True, False])
 def test_honest_files_are_read_whole(codec: str, version: str, *, dictionary: bool) -> None:
     file = io.BytesIO()
     pq.write_table(

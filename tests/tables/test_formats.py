@@ -20,6 +20,7 @@ from chaffinch.tables.checking import answer_batches, check_answers, read_answer
 from chaffinch.tables.formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
+from tests.cases import each_case
 from tests.tables.test_answers import CANARY, WORDS
 from tests.tables.test_checking import faults_of
 from tests.tiers import slower
@@ -87,7 +88,7 @@ def guess(*texts: str, separator: str | None = ",", unit: str = "", **said: Any)
     return guess_format(texts, settings, column="price", unit=unit)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("texts", "form"),
     [
         (["12", "1.5", "-3", "1e5", ""], NumberFormat()),
@@ -112,7 +113,7 @@ def test_one_reading_is_taken(texts: list[str], form: NumberFormat) -> None:
     assert guess("12%", "1.5", unit="%") == NumberFormat(percent="number")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("texts", "said"),
     [
         (["1,234"], {}),
@@ -212,9 +213,9 @@ EARLY = "name;price\na;1.234\n"
 DECIDED = "name;price\na;3.5\nb;1.234\n"
 
 
-@pytest.mark.parametrize("question", [Number(0, 2000), Choice(range(2000), unknown=5)])
-@pytest.mark.parametrize("text", [LATE, EARLY, LATE.replace("1.234", "\N{NO-BREAK SPACE}+1,234 ")])
-@pytest.mark.parametrize("piped", [False, True])
+@each_case("question", [Number(0, 2000), Choice(range(2000), unknown=5)])
+@each_case("text", [LATE, EARLY, LATE.replace("1.234", "\N{NO-BREAK SPACE}+1,234 ")])
+@each_case("piped", [False, True])
 def test_a_number_of_two_readings_is_refused_in_every_row(
     text: str, question: Number | Choice, *, piped: bool
 ) -> None:

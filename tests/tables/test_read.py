@@ -20,6 +20,7 @@ import pytest
 
 from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, StorageFault
 from chaffinch.tables.read import open_table
+from tests.cases import each_case
 
 CANARY = "xyzzy-private"
 ROWS = 1000
@@ -81,7 +82,7 @@ def read(source: Any, columns: list[str], rows: int = 256, **options: Any) -> di
     return {name: [x for batch in batches for x in batch[name].to_pylist()] for name in columns}
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_case("name", FILES)
 def test_every_file_gives_the_same_columns(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(FILES[name])
@@ -107,7 +108,7 @@ def piped(data: bytes) -> io.BufferedReader:
     return os.fdopen(out, "rb")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "options"),
     [
         (csv_bytes(), {"format": "csv"}),
@@ -177,7 +178,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", OBJECTS)
+@each_case("kind", OBJECTS)
 def test_objects_give_the_same_columns(kind: str) -> None:
     source = OBJECTS[kind]()
     table = open_table(source)
@@ -279,8 +280,8 @@ def test_a_pipe_is_read_by_no_other_thread(kind: str, content: bytes) -> None:
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("shift", range(4))
+@each_case("end", [b"\n", b"\r\n", b"\r"])
+@each_case("shift", range(4))
 def test_a_line_end_may_fall_between_two_blocks(end: bytes, shift: int) -> None:
     first = b"a" + end + b"x" * (4 + shift) + end
     answers = (2 * MIB) // len(b"y" + end)
@@ -366,7 +367,7 @@ FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 def test_each_fault_is_one_clear_error(fault: str, tmp_path: Path) -> None:
     name, data, words = FAULTS[fault]
     path = tmp_path / name
@@ -379,7 +380,7 @@ def test_each_fault_is_one_clear_error(fault: str, tmp_path: Path) -> None:
     refused(action, *words)
 
 
-@pytest.mark.parametrize("cut", range(0, len(PARQUET), 97))
+@each_case("cut", range(0, len(PARQUET), 97))
 def test_parquet_cut_anywhere_is_refused(cut: int, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(PARQUET[:cut])
@@ -399,10 +400,8 @@ def noisy(line: bytes) -> bytes:
     return b"".join(line % noise[i : i + 50] for i in range(0, len(noise), 50))
 
 
-@pytest.mark.parametrize(
-    "end", [b"", bytes(9000), b"\xff" * 8], ids=["cut", "zeros", "wrong checksum"]
-)
-@pytest.mark.parametrize(
+@each_case("end", [b"", bytes(9000), b"\xff" * 8], ids=["cut", "zeros", "wrong checksum"])
+@each_case(
     ("name", "data"),
     [("t.csv.gz", b"a,b\n" + noisy(b"%s,2\n")), ("t.jsonl.gz", noisy(b'{"a":"%s"}\n'))],
     ids=["csv", "jsonl"],

@@ -10,6 +10,7 @@ import pytest
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import _ENCODINGS, _SEPARATORS, Settings, joined
+from tests.cases import each_case
 
 ROWS = {"name": ["Zoë", "Ann"], "remark": ["a, b; c", "d | e"]}
 
@@ -29,8 +30,8 @@ def cells(table: Table) -> dict[str, list[str]]:
     return dict(batch.to_pydict())
 
 
-@pytest.mark.parametrize("sign", _SEPARATORS.values())
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@each_case("sign", _SEPARATORS.values())
+@each_case("end", ["\n", "\r\n"])
 def test_the_separator_is_found(sign: str, end: str) -> None:
     table = opened(written(sign, end=end))
     assert cells(table) == ROWS
@@ -64,7 +65,7 @@ def test_tabs_are_usual_in_tsv() -> None:
     assert opened(written("\t"), format="tsv").notes == ()
 
 
-@pytest.mark.parametrize("encoding", _ENCODINGS)
+@each_case("encoding", _ENCODINGS)
 def test_encodings_can_be_said(encoding: str) -> None:
     assert cells(opened(written(",", encoding), encoding=encoding)) == ROWS
 
@@ -139,7 +140,7 @@ def test_line_breaks_between_blocks() -> None:
         list(opened(b'a,b\n"' + b"x\n" * (1 << 20), line_breaks=True).batches(["b"]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "said",
     [
         {"separator": "x"},

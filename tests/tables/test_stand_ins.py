@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from chaffinch.encoding.bulk import find_columns
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
@@ -16,6 +15,7 @@ from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import open_table
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.substitutions import Counted, Substitutions
+from tests.cases import each_case
 
 OTHER = Choice(["tea", "NA", "other"], missing="other", unknown="other")
 
@@ -36,7 +36,7 @@ def _read(questions: Mapping[str, Question], table: Any) -> dict[str, dict[str, 
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "column", "found"),
     [
         (Bit("no"), ["yes", "", "NA", None], {"missing": 3}),

@@ -16,6 +16,7 @@ import pytest
 from chaffinch.errors import InvalidTable
 from chaffinch.tables import limits
 from chaffinch.tables.read import open_table
+from tests.cases import each_case
 from tests.disk.containers import limited
 from tests.tiers import all_but, nightly
 
@@ -79,7 +80,7 @@ def test_rows_that_end_as_on_windows_take_little_longer() -> None:
     assert longer < 3 * plain
 
 
-@pytest.mark.parametrize("gap", [b"\n\n", b"\r\n\r\n", b"\r\n\n", b"\n\r\n", b"\r\r\n", b"\r\r"])
+@each_case("gap", [b"\n\n", b"\r\n\r\n", b"\r\n\n", b"\n\r\n", b"\r\r\n", b"\r\r"])
 def test_every_gap_is_found(gap: bytes) -> None:
     content = b"a,b\n" + (b"1,0" + gap * 3) * 100_000
     assert rows_of(content, "csv") == 100_000

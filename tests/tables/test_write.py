@@ -13,6 +13,7 @@ import pytest
 from chaffinch.disk import files
 from chaffinch.disk.files import atomic
 from chaffinch.errors import StorageFault
+from tests.cases import each_case
 
 PIECES = [bytes([i]) * (700_000) for i in range(5)]
 
@@ -150,8 +151,8 @@ def test_a_disk_that_fills_at_any_write_keeps_the_old_file(
     assert path.read_bytes() == b"".join(PIECES)
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", ["fsync", "replace"])
+@each_case("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@each_case("call", ["fsync", "replace"])
 def test_a_late_failure_keeps_the_old_file(
     call: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

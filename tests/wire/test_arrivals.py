@@ -25,6 +25,7 @@ from chaffinch.wire.arrivals import (
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
+from tests.cases import each_case
 from tests.encoding.operators import Operators
 
 
@@ -171,7 +172,7 @@ def test_every_hop_is_the_maker_of_its_own_batches() -> None:
     assert found == [party.key for party in plan.parties.hops]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "kind"),
     [
         ({"round": 1}, None),

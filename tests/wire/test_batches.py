@@ -27,6 +27,7 @@ from chaffinch.wire.batches import (
     new_name,
 )
 from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Rows, Shuffled, Tally
+from tests.cases import each_case
 
 FACTS = BatchFacts("plan", "encoded", 7, 100, 1, "0123456789abcdef" * 2)
 SPACES = [100, 4096, 4097, 10**6]
@@ -69,7 +70,7 @@ def test_names_are_random_and_joined_in_no_order() -> None:
     assert replace(FACTS, name=joined).name == joined, "it is a name"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fact", "good", "bad"),
     [
         ("plan_id", ["a", "~" * 99, " "], ["", "ä", "a\n", 1, None]),
@@ -104,7 +105,7 @@ def test_facts_come_back_from_their_texts() -> None:
     assert facts_from_texts("x", others | as_bytes(texts)) == (FACTS, "digest")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "fault"),
     [
         ({"chaffinch.messages": "1"}, "no digest"),
@@ -121,7 +122,7 @@ def test_a_wrong_text_is_named(change: dict[str, str], fault: str) -> None:
         facts_from_texts("x", as_bytes(facts_to_texts(FACTS, "d") | change))
 
 
-@pytest.mark.parametrize("fact", [*vars(FACTS), "digest"])
+@each_case("fact", [*vars(FACTS), "digest"])
 def test_a_missing_fact_is_named(fact: str) -> None:
     texts = as_bytes(facts_to_texts(FACTS, "d"))
     del texts[f"chaffinch.{fact}".encode()]
@@ -180,8 +181,8 @@ def test_counts_are_added_from_a_code_on(space: int) -> None:
     assert counts.total == 37
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("spread", [False, True])
+@each_case("space", SPACES)
+@each_case("spread", [False, True])
 def test_counts_are_merged(space: int, *, spread: bool) -> None:
     one, two = counted(space, 1, 1, 2), counted(space, 2, 3)
     if spread:
@@ -253,8 +254,8 @@ def test_a_large_batch_takes_no_more_memory_than_a_count_for_each_code() -> None
 # -------------------------------------------------------------------- digests
 
 
-@pytest.mark.parametrize("space", [100, 10**7])
-@pytest.mark.parametrize("numbers", [[], [5], [3, 1, 3, 99, 0]])
+@each_case("space", [100, 10**7])
+@each_case("numbers", [[], [5], [3, 1, 3, 99, 0]])
 def test_the_digest_is_what_the_format_says(space: int, numbers: list[int]) -> None:
     facts = replace(FACTS, space=space)
     assert digest_of(facts, counted(space, *numbers)) == expected_digest(facts, numbers)

@@ -16,6 +16,7 @@ from chaffinch.disk.protected import kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.wire.documents import identified
 from chaffinch.wire.filter_files import _FORMAT, ShuffledColumns, load_columns
+from tests.cases import each_case
 
 COLUMNS = ShuffledColumns(
     "a7" * 32, "0b" * 16, "c3" * 16, 64, 2, np.array([40, 10, 8, 6], np.int64)
@@ -67,7 +68,7 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
             load_columns(path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "facts",
     [
         {"counts": [40, 10, 8, 7]},

@@ -20,6 +20,7 @@ from chaffinch.wire.envelopes import (
     kem_of,
     replay_tag,
 )
+from tests.cases import each_case
 
 KEMS = pytest.mark.parametrize("kem", [X25519, HYBRID])
 BINDING = Binding("ab" * 32, 3, "hop1")
@@ -140,7 +141,7 @@ POINTS_OF_SMALL_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS_OF_SMALL_ORDER)
+@each_case("point", POINTS_OF_SMALL_ORDER)
 def test_a_key_that_everybody_can_open_is_none(point: str) -> None:
     """A party that lists one would stop every device in the middle of sealing."""
     with pytest.raises(InvalidInput, match="one of its kind"):

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
+from tests.cases import each_case
 
 Answer = Callable[[socket.socket], None]
 
@@ -60,7 +61,7 @@ def test_a_reply_is_read_to_its_end() -> None:
     assert ask(saying(head(1000), bytes(1000))).body == bytes(1000)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "why"),
     [
         (saying(head(1001), bytes(1001)), "too long"),
@@ -122,7 +123,7 @@ def test_nobody_is_sent_elsewhere() -> None:
         assert asked == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "seconds"),
     [
         (b"7", 7.0),

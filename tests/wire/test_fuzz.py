@@ -9,6 +9,7 @@ import pytest
 from chaffinch.wire import key_lists, sealed_batches, sealed_filters
 from chaffinch.wire.envelopes import Binding, OpeningKey
 from chaffinch.wire.sealed_reports import Layout
+from tests.cases import each_case
 from tests.wire import fuzz
 
 
@@ -35,12 +36,12 @@ def run(target: str, count: int = 1500) -> int:
     return sum(fuzz.TARGETS[target](changed(source.choice(start), source)) for _ in range(count))
 
 
-@pytest.mark.parametrize("target", fuzz.TARGETS)
+@each_case("target", fuzz.TARGETS)
 def test_nothing_malformed_is_taken(target: str) -> None:
     assert run(target) > 1000
 
 
-@pytest.mark.parametrize("target", fuzz.TARGETS)
+@each_case("target", fuzz.TARGETS)
 def test_the_fuzzer_starts_from_what_is_read(target: str) -> None:
     for content in fuzz.seeds()[target]:
         fuzz.TARGETS[target](content)

@@ -22,6 +22,7 @@ from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
 from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.message_writer import MessageWriter
+from tests.cases import each_case
 
 FORMATS = ["parquet", "arrow"]
 SPACE = 1000
@@ -51,8 +52,8 @@ def load(source: Any) -> tuple[list[int], BatchFacts]:
     return numbers, reader.facts
 
 
-@pytest.mark.parametrize("name", ["m.parquet", "m", "m.arrow"])
-@pytest.mark.parametrize("sizes", [[], [0], [5], [70_000, 3, 0, 1 << 20, 1]])
+@each_case("name", ["m.parquet", "m", "m.arrow"])
+@each_case("sizes", [[], [0], [5], [70_000, 3, 0, 1 << 20, 1]])
 def test_what_is_written_is_read(name: str, sizes: list[int], tmp_path: Path) -> None:
     path = tmp_path / name
     parts = [codes(size, seed) for seed, size in enumerate(sizes)]
@@ -255,8 +256,8 @@ WRONG: dict[str, tuple[pa.Table, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("made", [parquet, stream])
-@pytest.mark.parametrize("fault", WRONG)
+@each_case("made", [parquet, stream])
+@each_case("fault", WRONG)
 def test_each_fault_is_refused(
     fault: str, made: Callable[[pa.Table, dict[str, str]], bytes]
 ) -> None:

@@ -28,6 +28,7 @@ from chaffinch.wire.sealed_batches import (
 )
 from chaffinch.wire.sealed_reports import Layout, pack_code, route_of
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
+from tests.cases import each_case
 
 PLAN = "5a" * 32
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -35,8 +36,8 @@ PUBLIC = IDENTITY.public_key().public_bytes_raw()
 STRANGER = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
 
 
-@pytest.mark.parametrize("hops", [1, 2, 3])
-@pytest.mark.parametrize("kem", [X25519, HYBRID])
+@each_case("hops", [1, 2, 3])
+@each_case("kem", [X25519, HYBRID])
 def test_reports_have_one_length_however_many_messages_there_are(hops: int, kem: int) -> None:
     layout = Layout(PLAN, 5, hops, kem)
     key = OpeningKey.new(1, kem)
@@ -149,7 +150,7 @@ def test_a_key_list_is_read_as_it_was_signed_and_in_no_other_way() -> None:
         KeyList(PLAN, 9, (keys[0], keys[0]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     {
         "nothing": lambda _: b"",
