@@ -25,6 +25,7 @@ from chaffinch.simulate import SeededWords, audit
 from chaffinch.simulate.attacks import Attack, _crowds, worst_attack
 from chaffinch.simulate.audits import Audit, Finding, _claim, lower_bound
 from chaffinch.simulate.pipeline import Pipeline, _disorder, _likeness, _survey, collect
+from tests.cases import each_case
 from tests.simulate.settings import SMALL, chance, choice, planned
 from tests.tiers import some
 
@@ -39,7 +40,7 @@ def part_of(name: str) -> Part:
 # ------------------------------------------------------------------------------- laws
 
 
-@pytest.mark.parametrize(
+@each_case(
     "noise",
     [
         Noise.flips(Fraction(1, 5), copies=2),
@@ -47,7 +48,7 @@ def part_of(name: str) -> Part:
         Noise.flips_with_decoys(Fraction(1, 5), decoy_slots=1, rate=Fraction(1), values=3),
     ],
 )
-@pytest.mark.parametrize("held", [0, 2, 5])
+@each_case("held", [0, 2, 5])
 def test_laws_have_the_moments_of_the_noise(noise: Noise, held: int) -> None:
     start, mass = _law(noise, held, 5)
     outcomes = start + np.arange(len(mass))
@@ -57,8 +58,8 @@ def test_laws_have_the_moments_of_the_noise(noise: Noise, held: int) -> None:
     assert mass @ np.square(outcomes - mean) == pytest.approx(float(noise.tally_variance(held, 5)))
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("world", [0, 1])
+@each_case("name", SMALL)
+@each_case("world", [0, 1])
 def test_people_and_their_counts_agree(name: str, world: int) -> None:
     part = part_of(name)
     for attack in itertools.islice(_crowds(part, 20), 0, None, 3):
@@ -71,7 +72,7 @@ def test_people_and_their_counts_agree(name: str, world: int) -> None:
         assert len(report.codes) == quiet.slots
 
 
-@pytest.mark.parametrize("name", some(SMALL, *list(SMALL)[::2]))
+@each_case("name", some(SMALL, *list(SMALL)[::2]))
 def test_the_target_says_on_its_device_what_the_batch_says(name: str) -> None:
     attack = Attack(part_of(name), 1, 0, 0)
     plan = _survey(attack.part, 1, 1)

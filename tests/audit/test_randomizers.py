@@ -15,6 +15,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.simulate import RandomizerAudit, audit_randomizer
 from chaffinch.simulate.judging import miss_limit
+from tests.cases import each_case
 from tests.tiers import all_but, nightly, some
 
 EPSILON = math.log(4)
@@ -172,7 +173,7 @@ def test_without_a_claim_nothing_is_refuted() -> None:
     assert "epsilon at least" in result._repr_html_()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "bad",
     [{"answers": None}, {"answers": [1]}, {"answers": "ab"}, {"trials": 10}, {"users": 0},
      {"delta": -0.1}, {"confidence": 1.0}, {"epsilon": math.nan}],

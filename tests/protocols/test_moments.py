@@ -12,6 +12,7 @@ from chaffinch.protocols import Decoys, Signed
 from chaffinch.protocols.noise import DecoyNoise, Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Choice, Flags
 from tests.analysis import exact
+from tests.cases import each_case
 
 QUARTER, HALF = Fraction(1, 4), Fraction(1, 2)
 
@@ -24,8 +25,8 @@ def cumulants(law: Iterable[tuple[float | Fraction, float | Fraction]]) -> tuple
     return float(second), float(fourth - 3 * second**2)
 
 
-@pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exact.KINDS))
-@pytest.mark.parametrize("held", [0, 1, 4])
+@each_case("noise", exact.KINDS.values(), ids=list(exact.KINDS))
+@each_case("held", [0, 1, 4])
 def test_bits_and_covers(noise: Noise, held: int) -> None:
     _, fourth = cumulants((Fraction(s), mass) for s, mass in enumerate(exact.law(noise, held, 4)))
     assert noise.fourth_cumulant([held], 4) == pytest.approx([fourth], rel=1e-9, abs=1e-12)

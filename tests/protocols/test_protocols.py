@@ -33,6 +33,7 @@ from chaffinch.protocols.base import (
 )
 from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots, flip_values, overflow
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from tests.cases import each_case
 from tests.encoding import test_transcripts as transcripts
 from tests.encoding.test_order import Seeded
 
@@ -71,7 +72,7 @@ def test_flipped_decoys_send_so_many_messages_on_average() -> None:
     assert replace(protocol, slots=2).report_slots(CHOICE) == 3 * 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("protocol", "question", "slots"),
     [
         (Flips(QUARTER), BIT, 1),
@@ -387,7 +388,7 @@ def test_variants_stay_within_the_messages() -> None:
 # -------------------------------------------------------------------- limits and words
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "arguments"),
     [
         (Flips, (Fraction(1, 2),)),
@@ -417,7 +418,7 @@ def test_parameters_beyond_their_limits_are_refused(
         kind(*arguments)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "protocol",
     [
         Flips(QUARTER, 10_000),
@@ -436,7 +437,7 @@ def test_parameters_at_their_limits_are_allowed(protocol: Protocol) -> None:
     assert protocol.model(**document).build() == protocol
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("protocol", "question"),
     [
         (Flips(QUARTER), NUMBER),

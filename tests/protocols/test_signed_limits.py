@@ -26,6 +26,7 @@ from chaffinch.protocols.signed import Digit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.messages import Origin, Reports
+from tests.cases import each_case
 
 RATIO = Fraction(math.ceil(math.exp(-0.4) * 2**64), 2**64)
 FLOOD = tuple(Fraction(rate) for rate in (2, 1, 1, 1, 2, 2))
@@ -90,7 +91,7 @@ ONE = Fraction(1, 4)
 LARGEST = Fraction((1 << 30) - 1, 1 << 30)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changes",
     [
         {"ratio": Fraction(0)},
@@ -114,7 +115,7 @@ def test_the_largest_digit_is_one() -> None:
     assert Digit(ONE, (), 1).flood == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changes",
     [
         {"cut_for": 0},

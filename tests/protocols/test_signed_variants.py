@@ -14,6 +14,7 @@ from chaffinch.protocols import Signed, protocol_variants
 from chaffinch.protocols.base import Setting
 from chaffinch.protocols.signed import Digit, _number_room, _steps_for, signed_variant
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from tests.cases import each_case
 
 QUARTER = Fraction(1, 4)
 COUNTS = [f"signed decoys, {split}% of epsilon for the count" for split in (60, 75, 83, 90)]
@@ -118,7 +119,7 @@ def test_numbers_have_digits_and_room(place: int, digits: int) -> None:
         assert protocol.resolution == min(round(0.75 * math.sqrt(1000) * EPSILON), 75)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("crowd", "epsilon", "messages", "one", "two"),
     [
         (10_000, 1.0, 200, 45, (15, 8)),

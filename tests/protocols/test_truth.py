@@ -17,6 +17,7 @@ from chaffinch.protocols.noise import (
     flip_counts,
     scatter_evenly,
 )
+from tests.cases import each_case
 
 
 def truth(shape: str, people: int, counts: list[int], shares: list[float] | None = None) -> Truth:
@@ -24,7 +25,7 @@ def truth(shape: str, people: int, counts: list[int], shares: list[float] | None
     return Truth(shape, people, np.array(counts, np.int64), places)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("shape", "people", "counts", "shares"),
     [
         ("choice", 0, [0, 0], None),
