@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys.keyset import _IDS, KeyEntry, Keyset, KeyState, Periods
+from tests.cases import each_case
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 365 * 86_400.0
 START = 1_800_000_000.0
@@ -132,7 +133,7 @@ def test_a_closed_key_opens_and_is_not_given_out() -> None:
     assert [one.id for one in keyset.opening] == [2, 1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new"),
     [
         (b'"active"', b'"gone"'),
@@ -158,8 +159,8 @@ def test_two_keys_of_one_id_are_refused() -> None:
         Keyset.read(doubled.content(), name="keyset.json")
 
 
-@pytest.mark.parametrize("name", ["pending", "active", "expired"])
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+@each_case("name", ["pending", "active", "expired"])
+@each_case("seconds", [-1.0, float("nan"), float("inf")])
 def test_no_period_is_negative_or_endless(name: str, seconds: float) -> None:
     assert vars(Periods(**{name: 0.0}))[name] == 0
     with pytest.raises(InvalidInput, match=name):

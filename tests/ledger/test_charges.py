@@ -11,6 +11,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import BudgetExhausted, GuaranteeNotProven, InvalidInput
 from chaffinch.ledger import Charge, Ledger
+from tests.cases import each_case
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE, OTHER
 
@@ -174,13 +175,13 @@ def test_people_and_columns_are_not_counted_together(tmp_path: Path) -> None:
     assert made.keys(ledger) == ["a"]
 
 
-@pytest.mark.parametrize("times", [0, -1, -0.0, 1.0, math.nan, math.inf, True, "1", None, 10**7])
+@each_case("times", [0, -1, -0.0, 1.0, math.nan, math.inf, True, "1", None, 10**7])
 def test_times_are_refused_never_mended(times: Any) -> None:
     with pytest.raises(InvalidInput):
         Charge("plan", BIT, times)
 
 
-@pytest.mark.parametrize("text", ["", "k" * 201, "line\nbreak", "nul\0", "\ud800", 3, None, b"k"])
+@each_case("text", ["", "k" * 201, "line\nbreak", "nul\0", "\ud800", 3, None, b"k"])
 def test_keys_and_plan_ids_are_short_printable_text(tmp_path: Path, text: Any) -> None:
     ledger = made.create(tmp_path)
     with pytest.raises(InvalidInput):

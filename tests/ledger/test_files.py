@@ -19,6 +19,7 @@ from chaffinch.disk import databases
 from chaffinch.errors import InvalidInput, LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
 from chaffinch.ledger.schema import _STATEMENTS
+from tests.cases import each_case
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE
 
@@ -61,7 +62,7 @@ def test_a_ledger_comes_back_as_it_was(tmp_path: Path, role: str) -> None:
     assert (tmp_path / "mark").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -0.0, -1.0, math.nan, math.inf, True, "1"])
+@each_case("epsilon", [0.0, -0.0, -1.0, math.nan, math.inf, True, "1"])
 def test_caps_are_refused_never_mended(tmp_path: Path, epsilon: Any) -> None:
     with pytest.raises(InvalidInput):
         made.create(tmp_path, cap=privacy.Target(epsilon, 1e-6))

@@ -18,6 +18,7 @@ from chaffinch.reach.planning.audience import (
     usual_groups,
 )
 from chaffinch.wire.filter_files import MOST_ROWS
+from tests.cases import each_case
 
 THREE = Audience(["a", "b", "c"], frequencies=2)
 
@@ -29,7 +30,7 @@ def test_rows_stand_publisher_by_publisher() -> None:
     assert [THREE.place(name) for name in "abc"] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("publishers", "frequencies"),
     [
         ([], 1),
@@ -51,7 +52,7 @@ def test_impossible_audiences_are_refused(publishers: Any, frequencies: Any) -> 
         Audience(publishers, frequencies=frequencies)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         Group,
@@ -106,7 +107,7 @@ def test_no_group_holds_those_whom_nobody_saw() -> None:
         assert not group.members(THREE)[0, 0, 0]
 
 
-@pytest.mark.parametrize("count", range(1, 21))
+@each_case("count", range(1, 21))
 def test_the_usual_groups_are_few_and_different(count: int) -> None:
     audience = Audience([f"p{place}" for place in range(count)])
     groups = usual_groups(audience)

@@ -14,6 +14,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import PROVEN
 from chaffinch.reach.planning.comparison import ComparedFigure, compare
+from tests.cases import each_case
 from tests.oracles import exact
 from tests.oracles import filter_procedures as referee
 from tests.oracles import filters as oracle
@@ -82,7 +83,7 @@ def test_the_assumed_pair_can_promise_too_much() -> None:
     assert ends(named(rows, "proven bound"))[0] > assumed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bits", "flip", "delta"),
     [
         (1, "1/5", "1/100"),
@@ -169,8 +170,8 @@ def test_monte_carlo_says_why_it_was_skipped() -> None:
     assert named(compare(made(2, 20, "0.2"), 0.01, samples=999), "buffling's Monte Carlo").skipped
 
 
-@pytest.mark.parametrize("filters", [1, 2, 3])
-@pytest.mark.parametrize("flip", ["1/50", "1/5"])
+@each_case("filters", [1, 2, 3])
+@each_case("flip", ["1/50", "1/5"])
 def test_the_loudest_move_against_elimination(filters: int, flip: str) -> None:
     row = named(compare(made(filters, 9, flip), 0.1), "loudest move")
     counts = (9, *[0] * (2**filters - 1))

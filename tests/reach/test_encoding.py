@@ -27,6 +27,7 @@ from chaffinch.reach.publisher.filter_making import Loaded, _true_rows
 from chaffinch.reach.publisher.ids import IdReader
 from chaffinch.tables.read import open_table
 from chaffinch.wire.filter_files import Filter, load_filter
+from tests.cases import each_case
 from tests.reach.publishing import KEY, SECRET, brute_force, encode, set_bits, small_plan
 
 ALARM = 1e-7
@@ -221,7 +222,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 def test_faults_are_clear_and_show_nothing_private(fault: str) -> None:
     usual: dict[str, Any] = {
         "source": ["canary"],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.estimator import Columns, expected
+from tests.cases import each_case
 
 FLIPS = [0.0, 0.02, 0.2]
 
@@ -42,9 +43,9 @@ def all_groups(whose: Audience) -> list[Group]:
     return found
 
 
-@pytest.mark.parametrize(("publishers", "frequencies"), [(1, 1), (2, 1), (3, 1), (2, 2), (1, 3)])
-@pytest.mark.parametrize("flip", FLIPS)
-@pytest.mark.parametrize("hashes", [1, 3])
+@each_case(("publishers", "frequencies"), [(1, 1), (2, 1), (3, 1), (2, 2), (1, 3)])
+@each_case("flip", FLIPS)
+@each_case("hashes", [1, 3])
 def test_every_group_is_recovered_from_what_is_expected(
     publishers: int, frequencies: int, flip: float, hashes: int
 ) -> None:
@@ -101,8 +102,8 @@ def by_first_principles(columns: Columns, group: Group) -> float:
     return math.sqrt(gradient @ covariance @ gradient - inside / columns.hashes)
 
 
-@pytest.mark.parametrize(("publishers", "frequencies"), [(1, 1), (3, 1), (2, 2)])
-@pytest.mark.parametrize("hashes", [1, 3])
+@each_case(("publishers", "frequencies"), [(1, 1), (3, 1), (2, 2)])
+@each_case("hashes", [1, 3])
 def test_standard_errors_are_the_delta_method(
     publishers: int, frequencies: int, hashes: int
 ) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.wire.filter_files import Filter, load_filter
+from tests.cases import each_case
 from tests.reach.publishing import made_up, small_plan
 
 Row = NDArray[np.uint64]
@@ -202,7 +203,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@each_case("lie", LIES)
 def test_files_that_lie_are_refused(tmp_path: Path, lie: str) -> None:
     options, words = LIES[lie]
     path = written(tmp_path / "a.filter", **options)
@@ -216,7 +217,7 @@ def test_the_truth_written_by_other_means_is_accepted(tmp_path: Path) -> None:
     assert (tmp_path / "a.filter").read_bytes() == (tmp_path / "b.filter").read_bytes()
 
 
-@pytest.mark.parametrize("fact", [*FACTS, "rows"])
+@each_case("fact", [*FACTS, "rows"])
 def test_a_missing_fact_is_named(tmp_path: Path, fact: str) -> None:
     path = written(tmp_path / "a.filter", change={fact: DROP})
     with pytest.raises(InvalidFile, match=f"{fact}: must be there"):
@@ -234,7 +235,7 @@ def test_a_fact_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ in memory
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fact", "value"),
     [
         ("plan_id", "A" * 64),

@@ -20,6 +20,7 @@ from pyarrow import compute
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.reach.publisher.ids import IdReader, Spelled
 from chaffinch.tables.read import Table, open_table
+from tests.cases import each_case
 from tests.reach.publishing import siphash
 
 KEY = bytes(range(16))
@@ -138,7 +139,7 @@ def test_binary_of_one_length_is_its_bytes() -> None:
     assert digests_of(np.array(ids, dtype="S16")[1:]) == expected(ids[1:])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "kind", [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 )
 def test_numbers_of_every_width_are_alike(kind: pa.DataType) -> None:
@@ -180,7 +181,7 @@ def test_batches_keep_their_order_and_their_rows() -> None:
     assert digests_of(np.array(ids))[65_536] == siphash(KEY, b"65536")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "row"),
     [
         (["a", None, "b"], 2),
@@ -206,7 +207,7 @@ def test_all_missing_ids_are_told_at_once() -> None:
         digests_of(gaps)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "column",
     [
         pa.array([1.5, 2.0]),
@@ -298,7 +299,7 @@ def test_huge_counts_take_no_room() -> None:
     assert len(digests_of(table, counts="views", most=3)) == 3
 
 
-@pytest.mark.parametrize(
+@each_case(
     "views",
     [[1, 0], [1, -1], [1, None], ["1", "x"], ["1", "1.0"], ["1", "-1"], ["1", "9" * 30], ["1", ""]],
 )

@@ -25,6 +25,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.reach.publisher.filter_making import encode as publishers_encode
 from chaffinch.wire.filter_files import Filter
+from tests.cases import each_case
 from tests.reach.publishing import KEY, SECRET, small_plan
 
 PLAN, OTHER = "a" * 64, "b" * 64
@@ -87,7 +88,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     assert "chmod 600" in caught.value.hint
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         b"",
@@ -119,7 +120,7 @@ def test_a_key_never_shows_itself() -> None:
         assert SECRET.hex()[:8] not in text
 
 
-@pytest.mark.parametrize("secret", [b"", bytes(31), bytes(33), "x" * 32, None, bytearray(32)])
+@each_case("secret", [b"", bytes(31), bytes(33), "x" * 32, None, bytearray(32)])
 def test_what_is_not_32_bytes_is_no_key(secret: object) -> None:
     with pytest.raises(ChaffinchError, match="32 bytes"):
         CampaignKey(secret)  # type: ignore[arg-type]
@@ -416,8 +417,8 @@ def test_a_refused_table_leaves_the_key_unused(tmp_path: Path) -> None:
     encode(["a"], small_plan(), publisher="daily", key=key)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "chaffinch/key-record@1"}', "\0"])
-@pytest.mark.parametrize("kept", ["usual", "beside"])
+@each_case("text", ["", "{}", "[]", '{"format": "chaffinch/key-record@1"}', "\0"])
+@each_case("kept", ["usual", "beside"])
 def test_a_damaged_record_is_refused(text: str, kept: str, tmp_path: Path) -> None:
     new_key().save(tmp_path / "campaign.key")
     usual = load_key(tmp_path / "campaign.key").records[0]

@@ -17,6 +17,7 @@ from chaffinch.reach.analyzer.logos import count_logos
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.wire.filter_files import Filter
+from tests.cases import each_case
 from tests.reach.publishing import KEY, encode, made_up, set_bits, small_plan
 
 
@@ -104,7 +105,7 @@ MISALIGNED: dict[str, tuple[list[Filter], type[ChaffinchError], str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", MISALIGNED)
+@each_case("fault", MISALIGNED)
 def test_misaligned_filters_are_refused_each_with_its_reason(fault: str) -> None:
     filters, kind, words = MISALIGNED[fault]
     with pytest.raises(kind, match=words):
@@ -170,8 +171,8 @@ def test_an_honest_row_without_ids_is_counted() -> None:
         )
 
 
-@pytest.mark.parametrize("load", [8.0, 12.0, 100.0])
-@pytest.mark.parametrize("flip", [Fraction(1, 4), Fraction(13, 32)])
+@each_case("load", [8.0, 12.0, 100.0])
+@each_case("flip", [Fraction(1, 4), Fraction(13, 32)])
 def test_full_rows_are_refused_however_they_are_flipped(load: float, flip: Fraction) -> None:
     # At load 8 a share of 0.0003 is empty, a tenth of its error: it seems 5 errors above zero
     # with a chance of 5e-7, and the draws are the same every time.

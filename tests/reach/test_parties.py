@@ -14,6 +14,7 @@ from chaffinch.reach.planning.reach_plan import load_plan
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.sealed_filters import START_LENGTH, pad, seal_filter, unpad
+from tests.cases import each_case
 from tests.reach import publishing
 
 FLIP = Fraction(1, 8)
@@ -50,7 +51,7 @@ def test_a_plan_with_parties_is_another_plan_and_comes_back(tmp_path: Path) -> N
     assert plan.run_by(read_reach_parties(tmp_path / "parties.toml")) == named
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new"),
     [
         ("2" * 64, "3" * 64),  # two publishers

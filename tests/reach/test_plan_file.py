@@ -21,6 +21,7 @@ from chaffinch.reach import load_plan, plan
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.reach_plan import _FORMAT, _LARGEST_FILE, ReachPlan, plan_from
 from chaffinch.wire.documents import digest
+from tests.cases import each_case
 
 PLAN = plan(
     Audience(["daily", "Rádio"], frequencies=2),
@@ -95,7 +96,7 @@ def test_half_a_file_is_refused(share: float) -> None:
         plan_from(whole[: int(share * len(whole))])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other", ["chaffinch/reach-plan@2", "chaffinch/plan@1", "", None, 1, ["chaffinch/reach-plan@1"]]
 )
 def test_other_formats_are_refused(other: object) -> None:
@@ -122,7 +123,7 @@ def test_a_survey_that_names_the_format_of_a_reach_is_still_a_survey(tmp_path: P
     assert load_any_plan(tmp_path / "plan.json") == survey
 
 
-@pytest.mark.parametrize(
+@each_case(
     "edit",
     [
         lambda d: d["guarantee"].update(local_epsilon="3"),
@@ -179,7 +180,7 @@ def test_a_forged_promise_loads_and_does_not_hold() -> None:
         found.verify()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         b"",

@@ -25,6 +25,7 @@ from chaffinch.reach.planning.reach_planner import (
     _guessed_flip,
     plan,
 )
+from tests.cases import each_case
 from tests.reach.test_estimates import audience
 from tests.tiers import nightly
 
@@ -151,7 +152,7 @@ def room(rows: int, step: float) -> tuple[float, float]:
     return (0.97, 1.03) if step <= 0.5 else (0.58, 1.05)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rows", "bits", "hashes", "epsilon", "delta"),
     [
         (1, 10**4, 4, 1.0, 1e-12),
@@ -244,7 +245,7 @@ def test_sizes_may_be_named() -> None:
     assert listed.sizes == (20_000, 10_000)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "sizes",
     [
         [1000],
@@ -266,7 +267,7 @@ def test_impossible_sizes_are_refused(sizes: Any) -> None:
         plan(Audience(["daily", "radio"]), sizes=sizes, target=TARGET)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"bits": 63},
@@ -290,7 +291,7 @@ def test_impossible_wishes_are_refused(wrong: dict[str, Any]) -> None:
         plan(wishes.pop("audience"), **wishes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("publishers", "size", "epsilon", "more"),
     [
         (2, 10, 1.0, {}),
@@ -342,7 +343,7 @@ def test_only_flips_stand_against_a_publisher_who_helps() -> None:
     assert made(1, 50_000, 1.0, 1e-9, bits=2**20, hashes=1).colluding_epsilon == 0.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"sizes": (1000,)},

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chaffinch.reach.planning.audience import Audience, Group
 from chaffinch.reach.planning.estimator import apart, disjoint, expected, without_noise
+from tests.cases import each_case
 from tests.reach.test_estimates import audience, crowd_of
 
 
@@ -37,8 +38,8 @@ def enumerated(
     return law
 
 
-@pytest.mark.parametrize(("publishers", "frequencies"), [(1, 1), (2, 1), (3, 1), (2, 2), (1, 3)])
-@pytest.mark.parametrize("flip", [0.0, 0.15])
+@each_case(("publishers", "frequencies"), [(1, 1), (2, 1), (3, 1), (2, 2), (1, 3)])
+@each_case("flip", [0.0, 0.15])
 def test_the_law_of_a_column_agrees_with_enumeration(
     publishers: int, frequencies: int, flip: float
 ) -> None:

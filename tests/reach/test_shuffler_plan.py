@@ -18,6 +18,7 @@ from chaffinch.reach.planning.reach_parties import Shuffler, both_flips, local_f
 from chaffinch.reach.planning.reach_plan import _FORMAT, ReachPlan, plan_from
 from chaffinch.reach.planning.reach_planner import plan
 from chaffinch.wire.documents import identified
+from tests.cases import each_case
 from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience
 from tests.tiers import chequered
@@ -114,7 +115,7 @@ def test_what_is_weighed_are_all_flips() -> None:
     assert all(one.own == one.flip for one in keyed().options)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"shuffler_target": TARGET},
@@ -131,7 +132,7 @@ def test_impossible_wishes_are_refused(wrong: dict[str, Any]) -> None:
         plan(Audience(["daily"]), sizes=[10_000], target=TARGET, **wrong)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         (Fraction(1, 3), 1.0, 1e-9),
@@ -155,8 +156,8 @@ def test_a_plan_has_no_shuffler_without_flips(flip: Fraction) -> None:
         replace(shuffled(), shuffler=1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3, 100.0])
-@pytest.mark.parametrize("hashes", [1, 16])
+@each_case("epsilon", [0.01, 1.0, 7.3, 100.0])
+@each_case("hashes", [1, 16])
 def test_the_least_local_flip(epsilon: float, hashes: int) -> None:
     two = Audience(["a", "b", "c"], frequencies=2)
     flip = local_flip(two, hashes, epsilon)
@@ -213,7 +214,7 @@ def test_the_shape_is_part_of_the_id() -> None:
     assert one.id != replace(one, shuffler=None).id
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         lambda told: told.pop("guarantee"),

@@ -36,6 +36,7 @@ from chaffinch.simulate import (
     nested,
     seen_again,
 )
+from tests.cases import each_case
 from tests.reach.test_estimates import audience
 from tests.simulate.settings import ALARM
 from tests.tiers import chequered, nightly
@@ -197,7 +198,7 @@ def test_estimates_are_as_exact_as_predicted(kind: str, count: int) -> None:
     assert faults(seen, plan, publishers) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "count", "factor"),
     [
         *chequered(SMALL, (0.9, 1.1)),

@@ -22,6 +22,7 @@ from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
 from chaffinch.reach.planning.reach_plan import _FORMAT, plan_from
 from chaffinch.reach.publisher.filter_making import Loaded
 from chaffinch.wire.documents import digest
+from tests.cases import each_case
 from tests.reach.publishing import KEY, encode, small_plan
 from tests.reach.test_encoding import unflipped
 from tests.tiers import nightly
@@ -38,7 +39,7 @@ def spelled(text: str | None, rule: IdRule) -> str | None:
     return found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "rule", "wanted"),
     [
         (" Ann ", AS_IS, " Ann "),
@@ -79,7 +80,7 @@ def test_what_a_rule_makes_of_an_id(text: str, rule: IdRule, wanted: str) -> Non
     assert spelled(text, rule) == wanted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "rule"),
     [
         *((text, MAIL) for text in ("ann", "@b.org", "a@", "a@b", "a@b@c.org", "a b@c.org")),
@@ -136,7 +137,7 @@ def ruled(rule: IdRule, **more: Any) -> Any:
     return small_plan(ids=rule, bits=1 << 16, **more)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"name": "email"},
@@ -173,7 +174,7 @@ def test_a_plan_of_ids_as_they_are_says_nothing_of_them() -> None:
     plan_from(json.dumps(plan.document())).verify()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "ids",
     [
         None,

@@ -20,6 +20,7 @@ from chaffinch.reach.planning.estimator import (
     column_weights,
     seen_law,
 )
+from tests.cases import each_case
 
 Floats = NDArray[np.float64]
 SHAPES = [(1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (2, 2), (1, 4), (2, 3), (3, 2)]
@@ -63,8 +64,8 @@ def empty_by_hand(publishers: int, frequencies: int) -> Floats:
     return table
 
 
-@pytest.mark.parametrize(("publishers", "frequencies"), SHAPES)
-@pytest.mark.parametrize("flip", [0.0, 0.01, 0.2, 0.45])
+@each_case(("publishers", "frequencies"), SHAPES)
+@each_case("flip", [0.0, 0.01, 0.2, 0.45])
 def test_empty_columns_are_the_inverse_of_the_flips_added_up(
     publishers: int, frequencies: int, flip: float
 ) -> None:
@@ -94,7 +95,7 @@ def test_empty_columns_agree_with_exact_fractions(publishers: int, frequencies: 
         assert found[most] == pytest.approx(float(total), rel=1e-12)
 
 
-@pytest.mark.parametrize(("publishers", "frequencies"), SHAPES)
+@each_case(("publishers", "frequencies"), SHAPES)
 def test_what_is_seen_is_what_was_sent_flipped(publishers: int, frequencies: int) -> None:
     whose = audience(publishers, frequencies)
     exactly = np.random.default_rng(2).dirichlet(np.ones(int(np.prod(whose.grid))))

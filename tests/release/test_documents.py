@@ -20,6 +20,7 @@ from chaffinch.reach.release import release_schema as reach_release_schema
 from chaffinch.release.documents import load_release, read_release, release_schema
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Together
+from tests.cases import each_case
 from tests.release import reach_releases, survey_releases
 
 Read = Callable[[str | bytes], Publication]
@@ -59,7 +60,7 @@ def changed(document: dict[str, Any], path: list[str | int], to: Any) -> str:
     return json.dumps(mutant)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "to", "fault"),
     [
         (["format"], "chaffinch/release@2", "format 'chaffinch/release@2'"),
@@ -97,7 +98,7 @@ def test_a_changed_survey_is_refused(path: list[str | int], to: Any, fault: str)
     assert "chaffinch/release@1" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "fault"),
     [
         (lambda d: d.update(format="chaffinch/release@1"), "format 'chaffinch/release@1'"),
@@ -123,8 +124,8 @@ def test_a_changed_reach_is_refused(change: Callable[[dict[str, Any]], object], 
     assert "chaffinch/reach-release@1" in caught.value.message
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@each_case("kind", KINDS)
+@each_case(
     "text",
     ["", "[]", "7", "null", "{", '{"format": 1}', '{"format": NaN}', b"\xff\xfe", "[" * 10**5],
 )

@@ -34,6 +34,7 @@ from chaffinch.reach.shuffler.hand_over import HandedOver, shuffle, shuffle_with
 from chaffinch.sampling import flip as right_flip
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.filter_files import Filter
+from tests.cases import each_case
 from tests.reach.publishing import KEY, encode, made_up, small_plan
 from tests.simulate.settings import ALARM
 
@@ -234,7 +235,7 @@ REFUSED: dict[str, tuple[Callable[[list[Filter]], list[Filter]], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_case("name", REFUSED)
 def test_what_does_not_belong_together_is_refused(name: str, tmp_path: Path) -> None:
     change, words = REFUSED[name]
     plan = plan_of()

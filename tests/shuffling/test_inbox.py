@@ -28,6 +28,7 @@ from chaffinch.shuffling.inbox import (
     unopened_segments,
 )
 from tests import forks
+from tests.cases import each_case
 
 PLAN = "5a" * 32
 HEAD, BLOCK, UPLOAD = 28, 24, 40
@@ -337,8 +338,8 @@ def _run(folder: Path, start: int, failpoint: str) -> tuple[int, list[int]]:
     return done.returncode, [int(word) for word in done.stdout.split()]
 
 
-@pytest.mark.parametrize("time", [1, 2, 3])
-@pytest.mark.parametrize(
+@each_case("time", [1, 2, 3])
+@each_case(
     "place",
     ["inbox.created", "inbox.written", "inbox.synced", "inbox.sealing", "inbox.sealed"],
 )

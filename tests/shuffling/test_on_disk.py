@@ -14,6 +14,7 @@ from chaffinch.errors import StorageFault
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import on_disk
 from chaffinch.shuffling.on_disk import Buckets
+from tests.cases import each_case
 
 CODES = np.arange(100, dtype=np.uint32)
 TEMPORARY: Any = tempfile.TemporaryFile
@@ -106,7 +107,7 @@ class Watched(Buckets):
         super()._spill()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("space", "kind"),
     [(1, "u1"), (256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "u4"), (2**32, "u4")],
 )

@@ -35,6 +35,7 @@ from chaffinch.shuffling.state import (
 )
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.sealed_reports import route_of
+from tests.cases import each_case
 
 PLAN, OTHER = "5a" * 32, "5b" * 32
 HERE = Partition(PLAN, 1, b"\1" + bytes(31))
@@ -70,7 +71,7 @@ WHOLE = Counts(
 )
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(Counts)])
+@each_case("name", [one.name for one in fields(Counts)])
 def test_a_report_too_many_or_too_few_is_noticed_wherever_it_is(name: str) -> None:
     assert WHOLE.adds_up
     assert WHOLE.rejected == 12

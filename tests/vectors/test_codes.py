@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from chaffinch.protocols import every_protocol
+from tests.cases import each_case
 from tests.meta import repository
 from tests.vectors import make_codes
 from tests.wire import stranger_codes
@@ -20,7 +19,7 @@ def test_the_vectors_are_what_a_device_sends() -> None:
     assert make_codes.made() == STORED
 
 
-@pytest.mark.parametrize("case", STORED["cases"], ids=NAMES)
+@each_case("case", STORED["cases"], ids=NAMES)
 def test_a_stranger_sends_the_same(case: dict[str, Any]) -> None:
     for report in case["reports"]:
         words = iter([int(word, 16) for word in report["words"]])

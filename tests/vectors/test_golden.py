@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.vectors.golden import FILE, ROWS, Row
 
 STORED: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
@@ -17,7 +18,7 @@ SLOW = [pytest.param(row, marks=pytest.mark.long, id=row.id) for row in ROWS if 
 QUICK = [pytest.param(row, id=row.id) for row in ROWS if not row.slow]
 
 
-@pytest.mark.parametrize("row", QUICK + SLOW)
+@each_case("row", QUICK + SLOW)
 def test_referees_reproduce_the_row(row: Row) -> None:
     stored = next(each for each in STORED if each["id"] == row.id)
     assert row.compute() == stored["value"]
@@ -65,7 +66,7 @@ PROVEN_NOT_TIGHT = {"true delta", "conditional delta"}
 """The package promises a proven bound here, not the last digit."""
 
 
-@pytest.mark.parametrize("row", ASKED)
+@each_case("row", ASKED)
 def test_package_reproduces_the_row(row: dict[str, Any]) -> None:
     bracket = answer(row)
     value = Fraction(Decimal(row["value"]))

@@ -16,6 +16,7 @@ from chaffinch.privacy import published
 from chaffinch.privacy.mechanisms.filters import flip_probability_for
 from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
 from chaffinch.privacy.published.one_filter import exact_one_filter_ratio
+from tests.cases import each_case
 from tests.vectors import make_s4
 
 STORED: list[dict[str, Any]] = json.loads(make_s4.FILE.read_text(encoding="utf-8"))
@@ -69,14 +70,14 @@ def test_every_function_of_the_document_is_there() -> None:
     assert all(row["section"] and row["computed"] for row in STORED)
 
 
-@pytest.mark.parametrize("row", rows("transition matrix"))
+@each_case("row", rows("transition matrix"))
 def test_transition_matrix(row: dict[str, Any]) -> None:
     count, flip = row["parameters"]["k"], float(Fraction(row["parameters"]["q"]))
     expected = [number(value) for value in row["value"]]
     assert _flip_counts(np.eye(2**count), flip)[0] == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("row", rows("signal to noise", "every move"))
+@each_case("row", rows("signal to noise", "every move"))
 def test_signal_to_noise(row: dict[str, Any]) -> None:
     found = signal(row)
     matrix = found.matrix()
@@ -89,7 +90,7 @@ def test_signal_to_noise(row: dict[str, Any]) -> None:
     assert list(move) in row["loudest"]
 
 
-@pytest.mark.parametrize("row", rows("signal to noise", "best coefficients"))
+@each_case("row", rows("signal to noise", "best coefficients"))
 def test_best_coefficients(row: dict[str, Any]) -> None:
     best = signal(row).coefficients(tuple(row["parameters"]["move"]))
     assert best == pytest.approx([number(value) for value in row["value"]], abs=1e-9)
@@ -105,8 +106,8 @@ def test_the_last_coefficient_is_not_alone() -> None:
     assert farthest > 0.1
 
 
-@pytest.mark.parametrize("row", rows("ratio_of_hypergeometric_mgf", "R(y_x | y_d)"))
-@pytest.mark.parametrize("way", ["expectations", "continued-fraction"])
+@each_case("row", rows("ratio_of_hypergeometric_mgf", "R(y_x | y_d)"))
+@each_case("way", ["expectations", "continued-fraction"])
 def test_ratio_of_expectations(row: dict[str, Any], way: str) -> None:
     here = row["parameters"]
     for shown, text in shown_values(row):
@@ -135,7 +136,7 @@ def shown_values(row: dict[str, Any]) -> list[tuple[int, str]]:
     return list(enumerate(row["value"]))
 
 
-@pytest.mark.parametrize("row", rows("evaluate_gauss_continued_fraction"))
+@each_case("row", rows("evaluate_gauss_continued_fraction"))
 def test_continued_fraction(row: dict[str, Any]) -> None:
     """The package has no name for it: it is read back from the loss it serves."""
     here = row["parameters"]
@@ -153,7 +154,7 @@ def test_continued_fraction(row: dict[str, Any]) -> None:
     assert found == pytest.approx(number(row["value"]), rel=1e-12)
 
 
-@pytest.mark.parametrize("row", rows("evaluate_privacy_for_one_bloom_filter"))
+@each_case("row", rows("evaluate_privacy_for_one_bloom_filter"))
 def test_one_filter(row: dict[str, Any]) -> None:
     """The quantile is the least epsilon that is exceeded with a chance of at most delta."""
     here = row["parameters"]
@@ -164,7 +165,7 @@ def test_one_filter(row: dict[str, Any]) -> None:
     assert crowd.pointwise(epsilon - 1e-9).lower > delta
 
 
-@pytest.mark.parametrize("row", rows("evaluate_privacy_for_bloom_filter"))
+@each_case("row", rows("evaluate_privacy_for_bloom_filter"))
 def test_several_filters(row: dict[str, Any]) -> None:
     here, drawn = row["parameters"], row["monte_carlo"]
     mechanism = privacy.FlippedFilters(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.vectors import make_signed
 
 STORED: list[dict[str, Any]] = json.loads(make_signed.FILE.read_text(encoding="utf-8"))
@@ -20,7 +21,7 @@ def names(row: dict[str, Any]) -> str:
     return str(row["id"])
 
 
-@pytest.mark.parametrize("row", STORED, ids=names)
+@each_case("row", STORED, ids=names)
 def test_the_package_has_the_value(row: dict[str, Any]) -> None:
     mechanism = privacy.SignedDecoys(
         question="number",
@@ -38,14 +39,14 @@ def test_the_package_has_the_value(row: dict[str, Any]) -> None:
     assert bracket.upper == pytest.approx(float(value), rel=2e-12)
 
 
-@pytest.mark.parametrize("row", STORED, ids=names)
+@each_case("row", STORED, ids=names)
 def test_the_value_is_what_was_printed_before(row: dict[str, Any]) -> None:
     printed, value = Decimal(row["printed"]), Decimal(row["value"])
     unit = Decimal(1).scaleb(value.adjusted() - row["matches"] + 1)
     assert abs(printed - value) <= unit * Decimal("0.6")
 
 
-@pytest.mark.parametrize("row", STORED, ids=names)
+@each_case("row", STORED, ids=names)
 def test_the_file_holds_these_rows(row: dict[str, Any]) -> None:
     made = ROWS[row["id"]]
     assert [getattr(made, name) for name in ("ratio", "flood", "steps", "share", "epsilon")] == [

@@ -26,6 +26,7 @@ from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import check_batch, is_receipt
 from chaffinch.wire.sealed_filters import FilterLayout, is_whole, unpad
 from chaffinch.wire.sealed_reports import Layout, route_of
+from tests.cases import each_case
 from tests.meta import repository
 from tests.oracles import hpke
 from tests.tiers import nightly
@@ -331,8 +332,8 @@ def flipped(content: bytes, every: int) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-@pytest.mark.parametrize("every", [5, nightly(1)])
-@pytest.mark.parametrize("name", READERS)
+@each_case("every", [5, nightly(1)])
+@each_case("name", READERS)
 def test_every_flipped_bit_and_every_cut_is_refused(name: str, every: int) -> None:
     accepts, stored = READERS[name]
     content = from_hex(stored)
@@ -351,13 +352,13 @@ def test_the_page_shows_a_vector() -> None:
         assert PARTIES[party]["private"] in page
 
 
-@pytest.mark.parametrize("kind", Kind)
+@each_case("kind", Kind)
 def test_the_page_lists_every_problem(kind: Kind) -> None:
     page = (repository.ROOT / "docs" / "reference" / "wire.md").read_text("utf-8")
     assert f"| `{kind.word}` | {kind.status} | {kind.title} |" in page
 
 
-@pytest.mark.parametrize("hops", range(1, 9))
+@each_case("hops", range(1, 9))
 def test_the_lengths_on_the_page_are_those_of_layouts(hops: int) -> None:
     for slots in (1, 2, 50):
         layout = Layout(STORED["plan"], slots, hops)
