@@ -18,6 +18,7 @@ from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import secure_words
 from chaffinch.tables.read import open_table
 from chaffinch.tables.settings import Settings
+from tests.cases import each_case
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
@@ -217,7 +218,7 @@ def test_simulated_answers_are_of_the_first_round() -> None:
     assert encode_numbers(plan, [np.array([1])], 1, secure_words()).origin.round == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("questions", "text"),
     [
         ({"age": Number(0, 100)}, "age\n1,5\n"),

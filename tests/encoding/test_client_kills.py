@@ -10,6 +10,7 @@ from chaffinch import Client, Ledger, Target
 from chaffinch.encoding import client as client_module
 from chaffinch.encoding.device import encode
 from chaffinch.wire.problems import Kind
+from tests.cases import each_case
 from tests.encoding.services import Services, running
 from tests.encoding.test_client import made_plan
 from tests.services.oracle import dies_at
@@ -22,7 +23,7 @@ def send(services: Services, folder: Path, ledger: Ledger) -> int:
     return Client(services.plan, outbox=folder / "outbox", ledger=ledger).send("a").arrived
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("place", "fault"), chequered(((place,) for place in PLACES), [None, "lose", Kind.OVERLOADED])
 )
 def test_a_report_counts_once_and_is_paid_for_once(

@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import islice, product
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from chaffinch.encoding.bulk import encode_numbers
@@ -15,6 +14,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol
 from chaffinch.questions import Bit, Choice
 from chaffinch.wire.messages import EMPTY
+from tests.cases import each_case
 from tests.encoding import test_transcripts as transcripts
 from tests.encoding.test_transcripts import QUARTER, Scripted
 from tests.engines import plans
@@ -43,8 +43,8 @@ def in_order(codes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(codes))  # The empty code is the largest.
 
 
-@pytest.mark.parametrize("most", [1024, nightly(4096)])
-@pytest.mark.parametrize("case", transcripts.CASES)
+@each_case("most", [1024, nightly(4096)])
+@each_case("case", transcripts.CASES)
 def test_a_report_shows_its_counts_only(case: str, most: int) -> None:
     """Whatever random words it draws, two reports with the same counts are the same."""
     question, protocol, answers, alphabet, _ = transcripts.CASES[case]
@@ -73,8 +73,8 @@ def test_a_report_on_several_questions_shows_its_counts_only() -> None:
     assert seen == {2, 3, 4, 5}, "every number of decoys occurs"
 
 
-@pytest.mark.parametrize("people", [1, 7])
-@pytest.mark.parametrize("protocol", CHOICES.values(), ids=CHOICES)
+@each_case("people", [1, 7])
+@each_case("protocol", CHOICES.values(), ids=CHOICES)
 def test_many_reports_show_their_counts_only(protocol: Protocol, people: int) -> None:
     plan = plans.plan_of(("value", VALUES, protocol), users=people)
     for seed in range(50):

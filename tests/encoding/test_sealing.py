@@ -23,6 +23,7 @@ from chaffinch.sampling import secure_words
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Origin, Report
+from tests.cases import each_case
 from tests.encoding.operators import Operators
 from tests.encoding.test_order import Seeded
 from tests.engines import plans
@@ -62,9 +63,9 @@ def sent(codes: tuple[int, ...] | list[int]) -> list[int]:
     return sorted(code for code in codes if code != EMPTY)
 
 
-@pytest.mark.parametrize("kem", ["x25519", "x25519-ml-kem-768"])
-@pytest.mark.parametrize("hops", [1, 2, 3])
-@pytest.mark.parametrize("case", CASES)
+@each_case("kem", ["x25519", "x25519-ml-kem-768"])
+@each_case("hops", [1, 2, 3])
+@each_case("case", CASES)
 def test_a_report_is_opened_by_its_parties_in_turn(case: str, hops: int, kem: str) -> None:
     make, answers = CASES[case]
     parties = Operators.of(make(), hops, kem)

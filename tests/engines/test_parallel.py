@@ -13,10 +13,11 @@ from concurrent.futures import CancelledError
 import pytest
 
 from chaffinch.tables.parallel import MOST_WORKERS, Errands, cores, mapped
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("count", [0, 1, 3, 50])
+@each_case("workers", [1, 2, 5])
+@each_case("count", [0, 1, 3, 50])
 def test_results_come_in_order(workers: int, count: int) -> None:
     def slow_first(item: int) -> int:
         time.sleep(0.002 if item % 5 == 0 else 0)

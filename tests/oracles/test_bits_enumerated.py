@@ -11,6 +11,7 @@ import pytest
 from mpmath import mp
 
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.oracles import exact, judge, mpm
 from tests.tiers import chequered
 
@@ -26,9 +27,7 @@ def epsilons(flip: Fraction, copies: int) -> list[float]:
     return [share * local for share in SHARES] + [1.0]
 
 
-@pytest.mark.parametrize(
-    ("users", "copies"), chequered(((one,) for one in range(1, 13)), [1, 2, 3])
-)
+@each_case(("users", "copies"), chequered(((one,) for one in range(1, 13)), [1, 2, 3]))
 def test_delta_bracket_contains_the_truth(users: int, copies: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -41,9 +40,7 @@ def test_delta_bracket_contains_the_truth(users: int, copies: int) -> None:
             assert bracket.relative_width <= 1e-9 or bracket.upper < 1e-300, (name, epsilon)
 
 
-@pytest.mark.parametrize(
-    ("users", "decoys"), chequered(((users,) for users in (1, 2, 5, 8, 12)), [1, 3, 10])
-)
+@each_case(("users", "decoys"), chequered(((users,) for users in (1, 2, 5, 8, 12)), [1, 3, 10]))
 def test_delta_bracket_contains_the_truth_with_fake_bits(users: int, decoys: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -58,7 +55,7 @@ def test_delta_bracket_contains_the_truth_with_fake_bits(users: int, decoys: int
                 assert not found, (name, copies, epsilon, found)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("copies", "decoys", "users"),
     chequered([(1, 0), (1, 4), (2, 0), (3, 2)], [1, 2, 3, 7, 12]),
 )
@@ -76,8 +73,8 @@ def test_epsilon_bracket_contains_the_truth(users: int, copies: int, decoys: int
             assert bracket.upper <= mechanism.local_epsilon
 
 
-@pytest.mark.parametrize("users", [1, 2, 6, 12])
-@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
+@each_case("users", [1, 2, 6, 12])
+@each_case(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
 def test_pointwise_bracket_contains_the_truth(users: int, copies: int, decoys: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -92,8 +89,8 @@ def test_pointwise_bracket_contains_the_truth(users: int, copies: int, decoys: i
             assert not found, (name, epsilon, found)
 
 
-@pytest.mark.parametrize("users", [1, 2, 5, 12])
-@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
+@each_case("users", [1, 2, 5, 12])
+@each_case(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
 def test_tradeoff_contains_the_truth(users: int, copies: int, decoys: int) -> None:
     alphas = np.array([0.0, 1e-9, 0.01, 0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
     for name in FLIPS:
@@ -108,8 +105,8 @@ def test_tradeoff_contains_the_truth(users: int, copies: int, decoys: int) -> No
             assert high - low <= 1e-6, (name, alpha, low, high)
 
 
-@pytest.mark.parametrize("users", [1, 2, 5, 12])
-@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
+@each_case("users", [1, 2, 5, 12])
+@each_case(("copies", "decoys"), [(1, 0), (1, 4), (2, 0)])
 def test_gaussian_mu_bracket_contains_the_truth(users: int, copies: int, decoys: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.oracles import exact, judge, mpm
 from tests.oracles.exact import Pair
 
@@ -20,8 +21,8 @@ def truths(rounds: list[list[Pair]]) -> list[tuple[Fraction, Fraction]]:
     return list(zip(low, high, strict=True))
 
 
-@pytest.mark.parametrize("name", ["0.05", "0.2", "0.4"])
-@pytest.mark.parametrize(("users", "times"), [(1, 1), (1, 5), (2, 3), (4, 2), (6, 2), (3, 3)])
+@each_case("name", ["0.05", "0.2", "0.4"])
+@each_case(("users", "times"), [(1, 1), (1, 5), (2, 3), (4, 2), (6, 2), (3, 3)])
 def test_rounds_of_bits_contain_the_truth(users: int, times: int, name: str) -> None:
     flip = Fraction(name)
     rounds = [list(exact.bits_pairs(users, flip))] * times

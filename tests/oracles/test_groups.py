@@ -18,6 +18,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import groups
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.guarantee import MOST_RECORDS
+from tests.cases import each_case
 from tests.oracles import balls, exact, exact_views, judge, signed
 from tests.oracles.exact import Pair
 from tests.tiers import chequered, nightly
@@ -78,7 +79,7 @@ COPIES = {"0.02": 1, "0.1": 2, "0.25": 1, "0.45": 1}
 """How often each bit is sent, by the chance of a flip."""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("records", "each", "flip"),
     chequered([(2, 2), (4, 2), (6, 3), (9, 3), (10, 5)], list(COPIES)),
 )
@@ -171,7 +172,7 @@ def test_steps_of_equal_shares_are_taken_where_lines_lie_too_far_apart() -> None
     assert two.profile(2 * half)[1] == pytest.approx(shares, rel=1e-9, abs=0.0)
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.5, 4.0, 9.0, 40.0, 80.0])
+@each_case("ratio", [1.0, 1.5, 4.0, 9.0, 40.0, 80.0])
 def test_two_answers_by_chance_are_as_far_apart_as_by_hand(ratio: float) -> None:
     """An answer that is flipped once in ten times: T(α) = min(9α, 8/9 + α/9).
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.oracles import exact_views, judge
 
 EPSILONS = [0.0, 0.1, 0.5, 1.5, 4.0, 9.0]
 FLIPS = ["0.02", "0.1", "0.3"]
 
 
-@pytest.mark.parametrize("resolution", [1, 2, 3])
-@pytest.mark.parametrize("users", [1, 2, 3, 4, 5])
+@each_case("resolution", [1, 2, 3])
+@each_case("users", [1, 2, 3, 4, 5])
 def test_separate_slots_contain_the_truth(users: int, resolution: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -28,8 +27,8 @@ def test_separate_slots_contain_the_truth(users: int, resolution: int) -> None:
             assert not found, (name, epsilon, found)
 
 
-@pytest.mark.parametrize("resolution", [1, 2, 3, 5])
-@pytest.mark.parametrize("users", [1, 2, 3, 6])
+@each_case("resolution", [1, 2, 3, 5])
+@each_case("users", [1, 2, 3, 6])
 def test_slots_together_contain_the_truth(users: int, resolution: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)

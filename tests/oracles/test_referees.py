@@ -11,6 +11,7 @@ import pytest
 from flint import arb
 from mpmath import mp
 
+from tests.cases import each_case
 from tests.oracles import balls, exact, exact_views, mpm
 
 FLIPS = [Fraction(1, 10), Fraction(1, 3), Fraction(49, 100)]
@@ -41,8 +42,8 @@ def stick(one: dict[object, Fraction], two: dict[object, Fraction], ratio: Fract
     return sum((max(Fraction(0), p - ratio * two.get(k, 0)) for k, p in one.items()), Fraction(0))
 
 
-@pytest.mark.parametrize("flip", FLIPS)
-@pytest.mark.parametrize("ratio", RATIOS)
+@each_case("flip", FLIPS)
+@each_case("ratio", RATIOS)
 def test_bits_are_what_reporting_bit_by_bit_gives(flip: Fraction, ratio: Fraction) -> None:
     users, copies = 3, 2
     worst = Fraction(0)
@@ -61,9 +62,9 @@ def test_fake_bits_are_flipped_zeros(ratio: Fraction) -> None:
     assert exact.worst_delta(exact.bits_pairs(3, flip, decoys=2), ratio) == worst
 
 
-@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 2), Fraction(2, 7)])
-@pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize(("decoys", "values"), [(0, 2), (1, 2), (3, 2), (4, 3), (5, 4)])
+@each_case("rate", [Fraction(1), Fraction(1, 2), Fraction(2, 7)])
+@each_case("ratio", RATIOS)
+@each_case(("decoys", "values"), [(0, 2), (1, 2), (3, 2), (4, 3), (5, 4)])
 def test_other_users_cancel_when_values_are_clear(
     decoys: int, values: int, ratio: Fraction, rate: Fraction
 ) -> None:
@@ -119,8 +120,8 @@ def test_vectors_are_what_every_crowd_and_pair_gives(ratio: Fraction) -> None:
     assert exact.worst_delta(pairs, ratio) == worst
 
 
-@pytest.mark.parametrize("resolution", [1, 2, 3])
-@pytest.mark.parametrize("ratio", RATIOS)
+@each_case("resolution", [1, 2, 3])
+@each_case("ratio", RATIOS)
 def test_zero_against_one_is_the_worst_number(resolution: int, ratio: Fraction) -> None:
     flip, users = Fraction(1, 5), 3
     ends = exact.worst_delta(exact_views.separate_slots_pairs(users, resolution, flip), ratio)

@@ -18,6 +18,7 @@ from chaffinch import privacy
 from chaffinch.privacy import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics import crowds, ridge
+from tests.cases import each_case
 from tests.oracles import balls, exact, judge, settings
 from tests.tiers import chequered, nightly
 
@@ -182,7 +183,7 @@ def test_many_copies_at_large_epsilons(
         assert found is None or not judge.ball_complaint(Bracket(0.0, found.upper), truth)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("digits", "share", "decoys"),
     chequered(((d, s) for d in (10, 34, 63) for s in (0.0, 0.4, 0.999)), (0, 5)),
 )
@@ -318,8 +319,8 @@ def test_two_sums_are_two_rounds_of_one_bit(users: int, flip: str) -> None:
         assert bracket.upper <= bracket.lower * 1.05
 
 
-@pytest.mark.parametrize("decoys", [0, 700])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4])
+@each_case("decoys", [0, 700])
+@each_case("epsilon", [0.0, 0.1, 0.4])
 def test_the_crowd_that_is_told_has_that_delta(decoys: int, epsilon: float) -> None:
     mechanism = privacy.FlippedBits(users=2_000, flip_probability="0.2", decoys=decoys)
     found = mechanism.bit_crowds.ridge_delta(epsilon, 1e-6)

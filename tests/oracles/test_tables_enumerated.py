@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from chaffinch.privacy import amplification
+from tests.cases import each_case
 from tests.oracles import balls, clones, exact_views, judge
 
 EPSILONS = [0.0, 0.2, 0.7, 1.5, 3.0]
@@ -25,7 +26,7 @@ def random_table(source: random.Random, inputs: int, outputs: int) -> list[list[
     return rows
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_case("seed", range(12))
 def test_the_blanket_contains_the_truth(seed: int) -> None:
     source = random.Random(seed)
     inputs, outputs = source.choice([(2, 2), (2, 3), (3, 3), (3, 2), (4, 3)])

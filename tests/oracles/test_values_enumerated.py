@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.oracles import exact, exact_views, judge
 from tests.tiers import chequered, nightly
 
@@ -26,8 +27,8 @@ def decoyed_truth(
     )
 
 
-@pytest.mark.parametrize("values", [2, 3, 5, 50])
-@pytest.mark.parametrize("decoys", [0, 1, 2, 5, 12, 40])
+@each_case("values", [2, 3, 5, 50])
+@each_case("decoys", [0, 1, 2, 5, 12, 40])
 def test_decoyed_values_contain_the_truth(decoys: int, values: int) -> None:
     mechanism = privacy.DecoyedValues(decoys=decoys, values=values)
     for epsilon in EPSILONS:
@@ -37,8 +38,8 @@ def test_decoyed_values_contain_the_truth(decoys: int, values: int) -> None:
         assert bracket.relative_width <= 1e-9
 
 
-@pytest.mark.parametrize("rate", ["1/2", "0.125", "0.999"])
-@pytest.mark.parametrize(("users", "values"), [(1, 2), (3, 3), (12, 4), (30, 10)])
+@each_case("rate", ["1/2", "0.125", "0.999"])
+@each_case(("users", "values"), [(1, 2), (3, 3), (12, 4), (30, 10)])
 def test_decoys_sent_at_a_rate_contain_the_truth(users: int, values: int, rate: str) -> None:
     mechanism = privacy.DecoyedValues(users=users, decoy_rate=rate, values=values)
     for epsilon in EPSILONS:
@@ -67,7 +68,7 @@ def test_clear_values_have_no_local_guarantee() -> None:
 MANY = [(4, 2), (5, 0), (5, 1), (5, 2)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("users", "decoys", "values"),
     [
         *chequered(((users, decoys) for users in (1, 2, 3, 4) for decoys in (0, 1)), (2, 3)),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 
-import pytest
-
 from chaffinch import privacy
+from tests.cases import each_case
 from tests.oracles import exact_views, judge
 from tests.oracles.exact import Pair
 from tests.tiers import chequered, nightly
@@ -26,7 +25,7 @@ def every_pair(users: int, bits: int, name: str) -> tuple[Pair, ...]:
     return tuple(pair for *_, pair in exact_views.vectors_pairs(users, bits, Fraction(name)))
 
 
-@pytest.mark.parametrize(("users", "bits", "name"), GATE)
+@each_case(("users", "bits", "name"), GATE)
 def test_vectors_contain_the_truth(users: int, bits: int, name: str) -> None:
     mechanism = privacy.FlippedVectors(users=users, bits=bits, flip_probability=name)
     for epsilon in EPSILONS:
@@ -35,7 +34,7 @@ def test_vectors_contain_the_truth(users: int, bits: int, name: str) -> None:
         assert not found, (epsilon, found)
 
 
-@pytest.mark.parametrize(("columns", "filters", "name"), GATE)
+@each_case(("columns", "filters", "name"), GATE)
 def test_filters_contain_the_truth(columns: int, filters: int, name: str) -> None:
     mechanism = privacy.FlippedFilters(filters=filters, bits=columns, flip_probability=name)
     for epsilon in EPSILONS[1::2]:
@@ -44,8 +43,8 @@ def test_filters_contain_the_truth(columns: int, filters: int, name: str) -> Non
         assert not found, (epsilon, found)
 
 
-@pytest.mark.parametrize("name", FLIPS)
-@pytest.mark.parametrize(("users", "bits"), SIZES)
+@each_case("name", FLIPS)
+@each_case(("users", "bits"), SIZES)
 def test_assumed_pair_contains_its_own_truth(users: int, bits: int, name: str) -> None:
     pair = exact_views.assumed_pair(users, bits, Fraction(name))
     mechanism = privacy.FlippedVectors(users=users, bits=bits, flip_probability=name)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
-import pytest
-
 from chaffinch import errors
 from chaffinch.errors import ChaffinchError, Reason
+from tests.cases import each_case
 
 CELLS = errors.CellFaults("age", "a number", 2, (3, 9), "spell it")
 MADE: list[ChaffinchError] = [
@@ -36,7 +35,7 @@ MADE: list[ChaffinchError] = [
 ]
 
 
-@pytest.mark.parametrize("error", MADE, ids=lambda one: type(one).__name__)
+@each_case("error", MADE, ids=lambda one: type(one).__name__)
 def test_an_error_is_the_same_in_another_process(error: ChaffinchError) -> None:
     found = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert type(found) is type(error)

@@ -23,6 +23,7 @@ from chaffinch.engines.spark.masters import check_master
 from chaffinch.engines.spark.session import running
 from chaffinch.errors import ChaffinchError, ClusterFault, InvalidInput
 from chaffinch.services.openers import Cluster, ClusterModel, open_pool
+from tests.cases import each_case
 from tests.engines import plans
 
 SECONDS = 15.0
@@ -114,7 +115,7 @@ def test_one_machine_is_not_asked(master: str) -> None:
     check_master(master)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "master",
     [
         "",
@@ -134,7 +135,7 @@ def test_what_is_no_master_is_refused(master: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_java")
-@pytest.mark.parametrize(
+@each_case(
     ("master", "meant"),
     [
         ("sparky://host:7077", "spark://host:7077"),
