@@ -27,6 +27,7 @@ from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.joint import FlippedTogether, JointNoise, SignedTogether
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import Bit, Choice, Cross, Number
+from tests.cases import each_case
 from tests.tiers import nightly, some
 
 FALSE_ALARM = 1e-6
@@ -98,9 +99,9 @@ def test_a_law_for_every_number_of_decoys_holds_as_often_as_it_says() -> None:
     assert np.sum(missed, axis=0).max() <= most_misses(runs, miss, 4)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-@pytest.mark.parametrize("miss", [0.1, 0.01])
-@pytest.mark.parametrize("runs", [1_000, nightly(20_000)])
+@each_case("name", PROTOCOLS)
+@each_case("miss", [0.1, 0.01])
+@each_case("runs", [1_000, nightly(20_000)])
 def test_intervals_of_margins_and_shares_hold_as_often_as_they_say(
     name: str, miss: float, runs: int
 ) -> None:

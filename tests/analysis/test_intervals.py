@@ -16,6 +16,7 @@ from chaffinch.protocols import intervals as module
 from chaffinch.protocols.intervals import _STEPS, intervals, simultaneous
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
+from tests.cases import each_case
 from tests.tiers import chequered, nightly
 
 LEVELS = [0.5, 0.8, 0.95, 0.999, 1 - 1e-12]
@@ -138,7 +139,7 @@ def test_large_crowds_are_covered(kind: str, way: str, monkeypatch: pytest.Monke
             assert max(above, below) <= (1 - level) / 2 + 1e-13
 
 
-@pytest.mark.parametrize("kind", LARGE)
+@each_case("kind", LARGE)
 def test_large_crowds_are_hardly_wider_than_they_must_be(kind: str) -> None:
     noise, reports = LARGE[kind]
     tallies = np.array([int(noise.base(reports) + noise.slope * h) for h in (400, reports // 2)])
@@ -153,8 +154,8 @@ def test_large_crowds_are_hardly_wider_than_they_must_be(kind: str) -> None:
         assert inner.mass[: max(seen - inner.start + 1, 0)].sum() > 0.025
 
 
-@pytest.mark.parametrize("way", ["lattice", "closed bounds"])
-@pytest.mark.parametrize("kind", ["flips", "clear", "response"])
+@each_case("way", ["lattice", "closed bounds"])
+@each_case("kind", ["flips", "clear", "response"])
 def test_other_ways_never_give_narrower_intervals(
     kind: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +261,7 @@ def test_shapes_are_kept(copies: int) -> None:
     assert intervals(noise, [], 10, 0.9)[0].shape == (0,)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tallies", "level"),
     [([11], 0.9), ([-1], 0.9), ([1.0], 0.9), ([1], 1.0), ([1], 0.2), ([1], float("nan"))],
 )

@@ -19,6 +19,7 @@ from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords
 from chaffinch.wire.messages import Origin, Tally
+from tests.cases import each_case
 from tests.simulate.settings import chance, choice, planned
 
 USERS = 1000
@@ -55,8 +56,8 @@ def test_honest_signed_decoys_are_refused_once_in_a_billion_at_most(values: int)
     assert (least == 0) == (values == 1)
 
 
-@pytest.mark.parametrize("protocol", [DECOYS, Decoys(1, chance(0.01)), Decoys(50, Fraction(1))])
-@pytest.mark.parametrize("users", [10, 1000, 10**6])
+@each_case("protocol", [DECOYS, Decoys(1, chance(0.01)), Decoys(50, Fraction(1))])
+@each_case("users", [10, 1000, 10**6])
 def test_honest_decoys_are_refused_once_in_a_billion_at_most(protocol: Decoys, users: int) -> None:
     least = protocol.least_messages(MANY, users) - users
     slots, rate = users * protocol.decoy_slots, float(protocol.decoy_rate)

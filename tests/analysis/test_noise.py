@@ -11,6 +11,7 @@ import pytest
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
+from tests.cases import each_case
 
 every_kind = pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exact.KINDS))
 
@@ -65,7 +66,7 @@ def test_standard_errors_take_the_clipped_estimate_for_the_count() -> None:
     assert noise.standard_error(100) == pytest.approx(np.sqrt(clipped.max()))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "numbers",
     [
         (0, Fraction(1), Fraction(0)),

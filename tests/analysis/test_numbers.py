@@ -16,6 +16,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
+from tests.cases import each_case
 from tests.tiers import chequered
 
 LEVELS = [0.5, 0.9, 0.99]
@@ -44,9 +45,7 @@ def roundings(people: list[Fraction], steps: int) -> dict[tuple[int, ...], Fract
     return chances
 
 
-@pytest.mark.parametrize(
-    ("people", "steps"), chequered(((people,) for people in CROWDS), [1, 2, 4]), ids=str
-)
+@each_case(("people", "steps"), chequered(((people,) for people in CROWDS), [1, 2, 4]), ids=str)
 def test_the_mean_is_unbiased_and_covered(people: list[Fraction], steps: int) -> None:
     noise, reports = Noise.flips(Fraction(1, 10)), len(people)
     scale = Scale(-1.0, 3.0, steps, noise)
@@ -110,7 +109,7 @@ def quantile(people: list[Fraction], probability: float) -> Fraction:
     return sorted(people)[rank - 1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("people", "steps", "flip"),
     chequered(product(CROWDS, [1, 2, 3]), [Fraction(1, 50), Fraction(1, 5)]),
     ids=str,

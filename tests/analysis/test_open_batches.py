@@ -24,6 +24,7 @@ from chaffinch.release.documents import read_release
 from chaffinch.tables.parallel import Processes
 from chaffinch.wire.messages import EMPTY
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
+from tests.cases import each_case
 
 
 @pytest.fixture
@@ -251,7 +252,7 @@ def test_no_changed_byte_and_no_cut_file_is_opened(hop: LastHop, tmp_path: Path)
         open_batch(hop.put(tmp_path, Batch("00" * 32, batch.content + b"\0")), hop.plan, keys)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "said",
     [
         {"plan_id": "00" * 32},

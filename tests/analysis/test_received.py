@@ -30,6 +30,7 @@ from chaffinch.wire.filter_files import columns_from
 from chaffinch.wire.problems import Problem
 from chaffinch.wire.sealed_batches import BatchHead, write_batch
 from chaffinch.wire.sealed_filters import pad
+from tests.cases import each_case
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=8192, flip=Fraction(1, 16), shuffled=Fraction(1, 16))
@@ -57,7 +58,7 @@ def fates(known: KnownBatch) -> tuple[int, int, int, int]:
     return known.counted, known.dummies, known.replayed, known.rejected
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(AnalyzerCounts)])
+@each_case("name", [one.name for one in fields(AnalyzerCounts)])
 def test_an_item_too_many_or_too_few_is_noticed_wherever_it_is(name: str) -> None:
     items = {"items": 10, "counted": 1, "dummies": 2, "replayed": 3, "rejected": 4}
     whole = AnalyzerCounts(1, 2, 3, 4, 5, 6, 7, **items)

@@ -22,6 +22,7 @@ from chaffinch.protocols.noise import SeenDecoys
 from chaffinch.questions import Bit, Question
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Tally
+from tests.cases import each_case
 from tests.simulate.settings import chance, choice, planned
 from tests.tiers import chequered
 
@@ -81,7 +82,7 @@ def test_a_bit_of_the_first_source_is_half_as_scattered() -> None:
     assert protocol.standard_error(Bit(), 1000) == pytest.approx(math.sqrt(86 / 4), rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arrived", "values", "alpha"),
     chequered(product([0, 1, 86, 5000], [2, 5, 1000]), [0.05, 1e-6]),
 )
@@ -172,8 +173,8 @@ def test_codes_that_honest_reports_cannot_send_are_lowered() -> None:
 # ------------------------------------------------------------------ a rate that is off
 
 
-@pytest.mark.parametrize("protocol", [Decoys(2, chance(0.3)), Decoys(1, chance(0.01))])
-@pytest.mark.parametrize("users", [10, 1000, 10**6])
+@each_case("protocol", [Decoys(2, chance(0.3)), Decoys(1, chance(0.01))])
+@each_case("users", [10, 1000, 10**6])
 def test_honest_decoys_are_too_many_once_in_a_billion_at_most(protocol: Decoys, users: int) -> None:
     most = protocol.most_messages(Bit(), users) - users
     slots, rate = users * protocol.decoy_slots, float(protocol.decoy_rate)

@@ -12,6 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols import intervals as module
 from chaffinch.protocols.intervals import intervals
 from chaffinch.protocols.noise import SignedNoise
+from tests.cases import each_case
 
 LONG = 400
 
@@ -30,8 +31,8 @@ def difference_law(
     return np.asarray(np.pad(law, LONG)[middle : middle + 2 * LONG + 1])
 
 
-@pytest.mark.parametrize("gain", [1, 2])
-@pytest.mark.parametrize(
+@each_case("gain", [1, 2])
+@each_case(
     ("parts", "reports"),
     [
         (((1, "1/2"),), 100),
@@ -42,7 +43,7 @@ def difference_law(
         (((6, "1/3"), (2, "1/2"), (1, "3/4")), 100),
     ],
 )
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@each_case("level", [0.5, 0.95, 0.999])
 def test_every_count_is_covered_and_none_much_too_often(
     parts: tuple[tuple[int, str], ...], reports: int, gain: int, level: float
 ) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
 import chaffinch as cf
 from chaffinch.analysis.analyze import _CONSERVATIVE_MEAN, _treatment_notes
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
+from tests.cases import each_case
 
 REFUSED = "Missing answers would have been refused"
 COUNTED = "Missing answers are counted, and mean and sum are those of the others"
 MOVED = "were moved to the nearest bound"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "said"),
     [
         (cf.Bit(missing="no"), ["Missing answers count as 'no'."]),

@@ -7,6 +7,7 @@ import pytest
 from chaffinch import charts, privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published
+from tests.cases import each_case
 from tests.tiers import nightly
 
 BITS = privacy.FlippedBits(users=1000, flip_probability="0.03")
@@ -124,13 +125,13 @@ def test_the_text_alternative_says_what_is_seen(curve: charts.Figure) -> None:
     assert "'Zhilyaev 2020 (4.48)' does not reach delta 1e-6" in words
 
 
-@pytest.mark.parametrize("epsilons", [[], [0.0], [-1.0, 1.0], [float("nan")], [float("inf")]])
+@each_case("epsilons", [[], [0.0], [-1.0, 1.0], [float("nan")], [float("inf")]])
 def test_epsilons_that_make_no_axis_are_refused(epsilons: list[float]) -> None:
     with pytest.raises(InvalidInput):
         charts.privacy_curve(BITS, epsilons=epsilons)
 
 
-@pytest.mark.parametrize("least", [0.0, 1.0, -1.0, float("nan"), True])
+@each_case("least", [0.0, 1.0, -1.0, float("nan"), True])
 def test_a_least_delta_that_makes_no_axis_is_refused(least: float) -> None:
     with pytest.raises(InvalidInput):
         charts.privacy_curve(BITS, least_delta=least)

@@ -16,6 +16,7 @@ from chaffinch.charts import Axis, HeatFigure
 from chaffinch.charts.heat import short_number
 from chaffinch.charts.svg import STYLE
 from chaffinch.errors import InvalidInput
+from tests.cases import each_case
 
 SPACE = "{http://www.w3.org/2000/svg}"
 SCALE = Axis("loud", 1.0, 100.0, scale="log")
@@ -92,7 +93,7 @@ def test_numbers_stand_in_up_to_64_cells(size: int) -> None:
     assert min(b - a for a, b in pairwise(heights)) >= 12
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"values": ((1.0, 2.0, 3.0),)},

@@ -4,6 +4,7 @@ import pytest
 
 from chaffinch import charts
 from chaffinch.errors import InvalidInput
+from tests.cases import each_case
 
 TERMS = charts.Terms("replace-one", "messages", "9 honest users", "exact")
 
@@ -28,7 +29,7 @@ def picture(drawn: str) -> list[str]:
     return [row[edge + 1 :] for row in rows[first:last]]
 
 
-@pytest.mark.parametrize("width", [40, 60, 72, 80, 120])
+@each_case("width", [40, 60, 72, 80, 120])
 def test_no_line_is_too_long(curve: charts.Figure, tradeoff: charts.Figure, width: int) -> None:
     for figure in (curve, tradeoff):
         assert max(map(len, figure.text(width=width).splitlines())) <= width

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.disk.containers.parquet import DICTIONARY_PAGE, LargeFooter, read_footer, read_pages
+from tests.cases import each_case
 from tests.disk.containers import forged
 from tests.disk.containers.forged import Long, Times, Written
 from tests.tiers import nightly
@@ -24,8 +25,8 @@ TABLE = pa.table(
 )
 
 
-@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@each_case("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
+@each_case("version", ["1.0", "2.0"])
 def test_what_a_footer_says_is_what_pyarrow_says(codec: str, version: str) -> None:
     file = io.BytesIO()
     pq.write_table(TABLE, file, compression=codec, row_group_size=7, data_page_version=version)
@@ -92,7 +93,7 @@ TWO_READINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("fault", TWO_READINGS)
+@each_case("fault", TWO_READINGS)
 def test_a_footer_with_two_readings_is_refused(fault: str) -> None:
     with pytest.raises(EOFError):
         read(TWO_READINGS[fault])
@@ -107,7 +108,7 @@ def test_a_place_of_another_type_is_passed_over() -> None:
     assert pq.read_table(file).to_pydict() == {"a": [0]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "elements",
     [
         [],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaffinch.disk.containers.thrift import INT, LONG, Shape, Thrift
+from tests.cases import each_case
 
 SHAPE = Shape({2: INT, 3: LONG}, lists={4: INT})
 SEVEN = b"\x0e"
@@ -35,7 +36,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("fault", REFUSED)
+@each_case("fault", REFUSED)
 def test_what_has_two_readings_is_refused(fault: str) -> None:
     with pytest.raises(EOFError):
         Thrift(REFUSED[fault]).read(SHAPE)
