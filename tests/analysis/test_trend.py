@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -375,6 +376,7 @@ def test_a_repeated_round_leaves_the_other_rounds_of_its_plan_to_come(
     for rounds in different:
         assert promised(*rounds) == promised(*rounds, plans=()) == once
 
+    @cache
     def composed(times: int) -> tuple[float, float]:
         return total([Charge.of(two)] * times).epsilon(2e-4).upper, 2e-4
 

@@ -89,7 +89,7 @@ def test_short_words_and_single_bits_say_what_proves_them(cli: Callable[..., Don
 
 
 def test_rounds_of_vectors_tell_what_each_end_is(cli: Callable[..., Done]) -> None:
-    vectors = ("privacy", "vectors", "--users", 200, "--bits", 3, "--flip", "0.3", "--times", 2)
+    vectors = ("privacy", "vectors", "--users", 60, "--bits", 2, "--flip", "0.3", "--times", 2)
     document = json.loads(cli(*vectors, "--delta", 1e-6, "--json").out)
     (row,) = document["numbers"]
     assert row["lower"] < row["upper"]
@@ -157,26 +157,26 @@ def test_wrong_parameters(words: tuple[object, ...], part: str, cli: Callable[..
 
 
 def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
-    words = ("compare", "--users", 400, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
+    words = ("compare", "--users", 200, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
     document = json.loads(cli(*words, "--json").out)
     lines = document["lines"]
     exact = next(one for one in lines if one["protocol"] == "flipped bit")
     assert exact["kind"] == "exact"
-    found = privacy.FlippedBits(users=400, flip_probability=exact["value"])
+    found = privacy.FlippedBits(users=200, flip_probability=exact["value"])
     assert found.delta(1.0).upper <= 1e-4
     claimed = next(one for one in lines if one["source"].startswith("Zhilyaev 2020 (4.48)"))
     assert claimed["kind"] == "published"
-    asked = published.any_crowd_flip_probability(users=400, epsilon=1.0, delta=1e-4)
+    asked = published.any_crowd_flip_probability(users=200, epsilon=1.0, delta=1e-4)
     assert claimed["value"] == asked
     assert claimed["ratio"] == pytest.approx(asked / exact["value"])
     assert {one["kind"] for one in lines} == {"exact", "published"}
     centre = next(one for one in lines if one["protocol"] == "trusted centre, bit")
-    assert (centre["source"], centre["people_with_centre"]) == ("discrete Laplace", 400)
-    share = math.ceil(400 * centre["error"] / exact["error"])
+    assert (centre["source"], centre["people_with_centre"]) == ("discrete Laplace", 200)
+    share = math.ceil(200 * centre["error"] / exact["error"])
     assert exact["people_with_centre"] == share
     number = next(one for one in lines if one["protocol"] == "number in 8 bits")
     noises = [one["error"] for one in lines if one["protocol"] == "trusted centre, number"]
-    assert number["people_with_centre"] == math.ceil(400 * min(noises) / number["error"])
+    assert number["people_with_centre"] == math.ceil(200 * min(noises) / number["error"])
 
 
 def test_compare_as_a_table(cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_bounds_of_a_response_stand_side_by_side(cli: Callable[..., Done], tmp_p
 
 
 def test_named_randomizers_stand_beside_the_same_bounds(cli: Callable[..., Done]) -> None:
-    asked = ("--users", 1000, "--delta", 1e-6, "--local-epsilon", 1)
+    asked = ("--users", 200, "--delta", 1e-6, "--local-epsilon", 1)
     compared = json.loads(
         cli("compare", *asked, "--randomizer", "laplace", "--values", 5, "--json").out
     )

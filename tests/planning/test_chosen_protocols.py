@@ -12,6 +12,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning.survey_file import EXAMPLE, survey_from
 from chaffinch.plans.plan import Plan
+from tests.planned_once import plans_are_made_once  # noqa: F401 - the same few surveys
 from tests.tiers import nightly
 
 TARGET = cf.Target(1.0, 1e-6)
