@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import stat
 import subprocess
@@ -19,6 +20,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.release.documents import read_release
 from chaffinch.shuffling.state import overview_of
+from tests import forks
 from tests.docs import pages
 from tests.meta import repository
 
@@ -52,8 +54,12 @@ def script(guide: Path = GUIDE) -> str:
 def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = folder / "bin" / "chaffinch"
     command.parent.mkdir()
-    # Not a function of the shell: a signal must reach the service itself.
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chaffinch "$@"\n')
+    copied, line = forks.as_words()
+    # Not a function of the shell: a signal must reach the service itself, and that is no copy.
+    command.write_text(
+        f'#!/bin/sh\n[ "$1" != serve ] || exec "{sys.executable}" -m chaffinch "$@"\n'
+        f'exec {shlex.join(copied)} "$@"\n'
+    )
     command.chmod(0o700)
     environment = os.environ | {
         "PATH": f"{command.parent}:{os.environ['PATH']}",
@@ -69,6 +75,7 @@ def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         timeout=280,
+        pass_fds=[line],
     )
 
 
