@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,18 @@ _ENOUGH = 1 << 30
 """Bytes; in a container there may be next to none."""
 
 
-@pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
+@contextmanager
+def folder(otherwise: Path) -> Iterator[Path]:
     """Yield an empty folder, in memory where there is enough of it."""
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ENOUGH:
-        yield tmp_path
+        yield otherwise
         return
     with tempfile.TemporaryDirectory(dir=_MEMORY, ignore_cleanup_errors=True) as made:
         yield Path(made).resolve()
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder of a test, in memory."""
+    with folder(tmp_path) as made:
+        yield made

@@ -22,7 +22,7 @@ import pytest
 from cyclopts import App
 
 from chaffinch.cli.app import app
-from tests import forks
+from tests import forks, in_memory
 from tests.faults.steps import FULL
 from tests.faults.verbs import VERBS, prepare
 
@@ -39,9 +39,10 @@ GATE = (
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with everything that verbs read."""
-    return prepare(tmp_path_factory.mktemp("kills") / "start")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield a folder with everything that verbs read."""
+    with in_memory.folder(tmp_path_factory.mktemp("kills")) as made:
+        yield prepare(made / "start")
 
 
 def sweep(start: Path, verbs: Sequence[str], *, most: int, kills: int) -> dict[str, Any]:
