@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -37,6 +38,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let long tests begin early, where several processes share them out."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: item.path.stem not in _FIRST)
+
+
+gc.disable()  # while tests are collected: all that is made meanwhile stays
+
+
+@pytest.hookimpl(tryfirst=True)  # before the tests are run, or shared out
+def pytest_runtestloop() -> None:
+    """Let nobody look for garbage in what has been collected, again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
