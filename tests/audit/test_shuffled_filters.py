@@ -92,7 +92,7 @@ class _OnlyTheFirst:
 
 @pytest.mark.parametrize("fault", [nightly(nothing), a_tenth, nightly(_OnlyTheFirst())])
 def test_a_planted_fault_is_refuted(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shuffling, "flip", fault)
+    monkeypatch.setattr(shuffling.sampling, "flip", fault)
     found = attacked()
     assert not found.ok, found.verdict
     assert found.lower_bound > 2 * claimed()
