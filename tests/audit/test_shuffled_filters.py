@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch import sampling
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler import hand_over as shuffling
 from chaffinch.sampling import flip as right_flip
@@ -92,7 +93,7 @@ class _OnlyTheFirst:
 
 @pytest.mark.parametrize("fault", [nightly(nothing), a_tenth, nightly(_OnlyTheFirst())])
 def test_a_planted_fault_is_refuted(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shuffling.sampling, "flip", fault)
+    monkeypatch.setattr(sampling, "flip", fault)
     found = attacked()
     assert not found.ok, found.verdict
     assert found.lower_bound > 2 * claimed()
