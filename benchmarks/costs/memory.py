@@ -91,7 +91,7 @@ def hop(size: int, folder: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from chaffinch.sampling import secure_words
-    from chaffinch.shuffling.outbox import Outbox
+    from chaffinch.shuffling.batch_outbox import Outbox
     from chaffinch.shuffling.release_rule import Releaser, ReleaseRule
     from chaffinch.shuffling.state import Partition, State
     from tests.services.servers import make_site

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaffinch.analysis.analyzer import Analyzer
+from chaffinch.analysis.batch_analysis import Analyzer
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.analysis.survey_analysis import SurveyAnalysis
 from chaffinch.disk import kill_points

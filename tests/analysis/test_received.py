@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.analysis.analyzer import AnalyzerCounts
+from chaffinch.analysis.batch_analysis import AnalyzerCounts
 from chaffinch.analysis.open_batches import OpenedItem
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault

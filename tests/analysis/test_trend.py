@@ -17,7 +17,7 @@ from scipy import stats
 
 import chaffinch as cf
 from chaffinch.analysis.differences import EstimateError, error_of, half_widths
-from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total

@@ -24,7 +24,7 @@ from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit
 from chaffinch.simulate.attacks import Attack, _crowds, worst_attack
 from chaffinch.simulate.audits import Audit, Finding, _claim, lower_bound
-from chaffinch.simulate.pipeline import Pipeline, _disorder, _likeness, _survey, collect
+from chaffinch.simulate.small_collections import Pipeline, _disorder, _likeness, _survey, collect
 from tests.cases import each_case
 from tests.simulate.settings import SMALL, chance, choice, planned
 from tests.tiers import some

@@ -15,7 +15,7 @@ import pytest
 from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
 from chaffinch.cli import demo as survey_demo
 from chaffinch.cli.reach import reach_demo
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import kind_of
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput

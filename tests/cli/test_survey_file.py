@@ -7,7 +7,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidFile, StorageFault
 from chaffinch.planning.survey_file import EXAMPLE, load_survey, share_of, survey_from
-from chaffinch.tables.settings import Settings
+from chaffinch.tables.dialect import Settings
 from tests.cases import each_case
 
 GOOD = 'users = 100\nepsilon = 1\n[questions.a]\nkind = "bit"\n'

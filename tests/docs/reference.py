@@ -16,10 +16,10 @@ from types import ModuleType
 
 import chaffinch
 from chaffinch import errors, reach, runs
-from chaffinch.plans.documents import PlanModel
+from chaffinch.plans.plan_document import PlanModel
 from chaffinch.reach.planning.reach_plan import ReachPlanModel
 from chaffinch.reach.release import release_schema as reach_release_schema
-from chaffinch.release.documents import release_schema
+from chaffinch.release.release_document import release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"

@@ -16,8 +16,8 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.protocols import Decoys, Encoded, Flips
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import secure_words
+from chaffinch.tables.dialect import Settings
 from chaffinch.tables.read import open_table
-from chaffinch.tables.settings import Settings
 from tests.cases import each_case
 from tests.engines import plans
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from chaffinch import Client, Ledger, Target
-from chaffinch.disk.kinds import Kind as KindOfFile
+from chaffinch.disk.file_kinds import Kind as KindOfFile
 from chaffinch.disk.locks import lock_file
 from chaffinch.disk.protected import kind_of
 from chaffinch.encoding import client as client_module

@@ -36,7 +36,7 @@ NOT_FOR_DEVICES = (
     "chaffinch.planning.",
     "chaffinch.plans.check_certificate",
     "chaffinch.privacy.covers",
-    "chaffinch.privacy.documents",
+    "chaffinch.privacy.mechanism_documents",
     "chaffinch.protocols.noise",
     "chaffinch.protocols.tuning",
     "chaffinch.reach",

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.disk import files
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.encoding import bulk
 from chaffinch.engines import local as module
 from chaffinch.engines.local import Local

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from chaffinch.disk import files, locks, paid_files, staged
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.leftovers import alone_in, remove_surely
 from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
 from chaffinch.disk.protected import refuse_all_but

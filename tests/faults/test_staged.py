@@ -19,9 +19,9 @@ import pytest
 from chaffinch import Ledger, Target, load_plan, load_release, reach
 from chaffinch.cli.exits import REFUSED
 from chaffinch.disk import files, paid_files
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import give_name, state_folder
 from chaffinch.disk.staged import StagedFiles
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
 from chaffinch.ledger.release_record import ReleaseRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.plans.documents import PlanModel
+from chaffinch.plans.plan_document import PlanModel
 from chaffinch.protocols import PROTOCOLS, Protocol, every_protocol, protocol_named
 from tests.meta import repository
 

@@ -13,7 +13,7 @@ import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.plans.plan import Plan
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 
 USERS, EACH = 2_000, 3
 TARGET = cf.Target(1.0, 1e-6)

@@ -27,7 +27,7 @@ from chaffinch.protocols import Decoys, Flips, Protocol, every_protocol
 from chaffinch.protocols.base import EncodingSeconds
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling import outbox, release_rule
+from chaffinch.shuffling import batch_outbox, release_rule
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.wire.envelopes import OpeningKey, SealingKey
 from chaffinch.wire.sealed_batches import HEAD_LENGTH
@@ -267,7 +267,7 @@ def test_every_unit_has_a_figure() -> None:
 
 def test_what_is_said_of_services_is_what_they_do() -> None:
     assert collection.LARGEST_BATCH == release_rule.LARGEST_BATCH
-    assert collection.ORDER_MEMORY == outbox.MEMORY
+    assert collection.ORDER_MEMORY == batch_outbox.MEMORY
     assert CollectorLimits().pending_bytes == collection.PENDING_MEMORY
 
 

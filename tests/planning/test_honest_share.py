@@ -25,7 +25,7 @@ from chaffinch.planning.survey_file import survey_from
 from chaffinch.plans.honest_share import HonestShare, honest_share, needed_reports
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
 from chaffinch.runs.asked import _answers
 from chaffinch.wire.documents import identified

@@ -35,7 +35,7 @@ from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
-from chaffinch.release.documents import load_release
+from chaffinch.release.release_document import load_release
 from chaffinch.wire.documents import canonical
 from tests.tiers import nightly
 

@@ -12,7 +12,7 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.privacy.mechanisms.filters import audience_flip_probability, group_weight
 from tests.oracles import judge
 from tests.oracles.exact import Pair

@@ -13,7 +13,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import composition
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from tests.cases import each_case
 from tests.tiers import nightly
 

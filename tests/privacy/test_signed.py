@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.numerics.floods import _MOST_PLACES, Flood
 from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts, on_few_ratios

@@ -31,11 +31,11 @@ from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.kinds import load_any_plan
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
-from chaffinch.privacy import documents
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy import mechanism_documents
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Protocol, registration, registry
 from chaffinch.protocols.base import ProtocolModel
-from chaffinch.release.documents import read_release
+from chaffinch.release.release_document import read_release
 from chaffinch.sampling import secure_words
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
@@ -77,7 +77,7 @@ def kary() -> Iterator[Any]:
 
 def forget() -> None:
     registry.ADDED.clear()
-    documents._ADDED.clear()  # noqa: SLF001 - nobody unregisters but tests
+    mechanism_documents._ADDED.clear()  # noqa: SLF001 - nobody unregisters but tests
     from chaffinch.ledger.charge import charge_from
 
     charge_from.cache_clear()
@@ -392,7 +392,7 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         with pytest.raises(InvalidInput, match=words):
             protocols.register(wrong)
     assert protocols.every_protocol() == known
-    assert documents._ADDED.keys() == {"kary-responders"}, "all of a protocol or nothing"  # noqa: SLF001
+    assert mechanism_documents._ADDED.keys() == {"kary-responders"}, "all of a protocol or nothing"  # noqa: SLF001
     with pytest.raises(InvalidInput, match="mechanism must be one of") as refused:
         mechanism_document(Untold(9, 3, Fraction(1, 2)))
     assert "`mechanisms`" in refused.value.hint

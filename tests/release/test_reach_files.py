@@ -14,7 +14,7 @@ from chaffinch.disk.protected import RELEASE_FACTS
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.reach.release import ReachRow
 from chaffinch.reach.release import load_release as load_reach_release
-from chaffinch.release.files import json_bytes
+from chaffinch.release.export import json_bytes
 from chaffinch.release.publication import _SUFFIXES
 from tests.release import reach_releases as releases
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from chaffinch.disk import leftovers
 from chaffinch.disk.protected import RELEASE_FACTS
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.release.documents import load_release
-from chaffinch.release.files import _harmless_text, json_bytes
+from chaffinch.release.export import _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
+from chaffinch.release.release_document import load_release
 from chaffinch.release.surveys import Release, _Row
 from tests.release import survey_releases as releases
 

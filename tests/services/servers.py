@@ -100,7 +100,7 @@ import json, sys
 from pathlib import Path
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.plans.plan import load_plan
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.connections import Limits

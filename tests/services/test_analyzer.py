@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.disk.kill_points import VARIABLE
-from chaffinch.release.documents import read_release
+from chaffinch.release.release_document import read_release
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
@@ -34,7 +34,7 @@ from pathlib import Path
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.server import Listener, run
 
 folder = Path(sys.argv[1])

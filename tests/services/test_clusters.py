@@ -45,9 +45,9 @@ class Jobs:
         self.reached = self.closed = 0
         self.hang = False
         self.width = 1
-        monkeypatch.setattr("chaffinch.engines.spark.sealed.running", self._running)
-        monkeypatch.setattr("chaffinch.engines.spark.sealed.take_part", lambda *_: None)
-        monkeypatch.setattr("chaffinch.engines.spark.sealed.Job", self._job)
+        monkeypatch.setattr("chaffinch.engines.spark.open_on_cluster.running", self._running)
+        monkeypatch.setattr("chaffinch.engines.spark.open_on_cluster.take_part", lambda *_: None)
+        monkeypatch.setattr("chaffinch.engines.spark.open_on_cluster.Job", self._job)
 
     @contextmanager
     def _running(self, *_: object, **__: object) -> Iterator[Jobs]:

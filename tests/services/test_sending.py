@@ -30,7 +30,7 @@ from pathlib import Path
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.plan import load_plan
 from chaffinch.services.analyzer import AnalyzerFront
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.server import Listener, run

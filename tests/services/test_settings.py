@@ -14,7 +14,7 @@ from chaffinch.plans import parties
 from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.group_commit import InboxLimits

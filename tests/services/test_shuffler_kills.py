@@ -295,7 +295,7 @@ def test_what_a_full_disk_has_undone_does_not_fill_it_further(
             stop.set()
             return True
 
-        monkeypatch.setattr("chaffinch.shuffling.outbox.kill_point", written)
+        monkeypatch.setattr("chaffinch.shuffling.batch_outbox.kill_point", written)
         monkeypatch.setattr(stop, "wait", wait)
         try:
             hop.run()

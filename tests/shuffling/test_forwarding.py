@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from chaffinch.plans.parties import Party
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import forwarding
+from chaffinch.shuffling.batch_outbox import Outbox
 from chaffinch.shuffling.forwarding import Forwarder, Patience
-from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import NoReply, Reply

@@ -20,9 +20,9 @@ from scipy.stats import chi2
 
 from chaffinch.errors import BatchTooSmall, InvalidInput, StorageFault
 from chaffinch.sampling import SecureWords, secure_words
-from chaffinch.shuffling import outbox as outbox_module
+from chaffinch.shuffling import batch_outbox as outbox_module
+from chaffinch.shuffling.batch_outbox import Items, Outbox, items_of
 from chaffinch.shuffling.on_disk import Buckets
-from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.release_rule import Releaser, ReleaseRule, split
 from chaffinch.shuffling.state import Partition, Sealed, State
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chaffinch.analysis.answered import Answerers, answered_mean, answered_shares
-from chaffinch.analysis.numbers import Scale, _survival_within
+from chaffinch.analysis.number_estimates import Scale, _survival_within
 from chaffinch.plans.expansion import COUNT_SHARE, GAP_SHARE
 from chaffinch.plans.parts import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol

@@ -8,7 +8,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.simulate import Population, SeededWords, Truth, from_column, simulate, uniform, zipf
-from chaffinch.simulate.runs import _Row
+from chaffinch.simulate.accuracy import _Row
 from chaffinch.simulate.seeded import _BRANCHES, branch, chosen
 from tests.simulate.settings import SMALL, choice, planned
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from chaffinch.errors import CellFaults, InvalidAnswer, InvalidCells, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, check_answers
-from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.read import open_table
 from tests.cases import each_case
 from tests.tables.test_answers import CANARY, QUESTIONS, TYPES, single

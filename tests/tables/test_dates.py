@@ -17,8 +17,8 @@ from chaffinch.planning.survey_file import survey_from
 from chaffinch.questions import Choice
 from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.checking import check_answers, read_answers
+from chaffinch.tables.dialect import Settings
 from chaffinch.tables.read import open_table
-from chaffinch.tables.settings import Settings
 from tests.cases import each_case
 
 HEAD = "users = 100\nepsilon = 1\n"

@@ -17,9 +17,9 @@ from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidInput, InvalidT
 from chaffinch.questions import Bit, Choice, Cross, Number
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.checking import answer_batches, check_answers, read_answers, settle_numbers
+from chaffinch.tables.dialect import GROUP_SIGNS, Settings
 from chaffinch.tables.formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import GROUP_SIGNS, Settings
 from tests.cases import each_case
 from tests.tables.test_answers import CANARY, WORDS
 from tests.tables.test_checking import faults_of

@@ -19,9 +19,9 @@ from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable, StorageFa
 from chaffinch.questions import Choice, Number
 from chaffinch.tables import people, text
 from chaffinch.tables.checking import AnswerColumns
+from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.people import People, sample_people
 from chaffinch.tables.read import open_table
-from chaffinch.tables.settings import settings_from
 
 VALUES = Choice(range(10_000), missing="count")
 PLACES = [AnswerColumns(VALUES, ("x",), "x")]

@@ -11,9 +11,9 @@ import pyarrow as pa
 from chaffinch.encoding.bulk import find_columns
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.tables.checking import check_answers, settle_numbers
+from chaffinch.tables.dialect import Settings
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import open_table
-from chaffinch.tables.settings import Settings
 from chaffinch.tables.substitutions import Counted, Substitutions
 from tests.cases import each_case
 

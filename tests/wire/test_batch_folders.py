@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.disk.kinds import Kind
-from chaffinch.disk.places import Place
+from chaffinch.disk.file_kinds import Kind
+from chaffinch.disk.locations import Place
 from chaffinch.disk.protected import kind_of
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidFile, InvalidInput

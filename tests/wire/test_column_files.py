@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.wire.documents import identified

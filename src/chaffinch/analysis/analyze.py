@@ -15,8 +15,8 @@ from chaffinch.analysis.answered import (
     answered_shares,
     share_ends,
 )
-from chaffinch.analysis.crossed import crossed_answer
-from chaffinch.analysis.numbers import Scale, mean, survival
+from chaffinch.analysis.cross_margins import crossed_answer
+from chaffinch.analysis.number_estimates import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger import Charge, Entry, Ledger

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.plans.expansion import COUNT_SHARE
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise

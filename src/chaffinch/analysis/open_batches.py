@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import StoredKey
 from chaffinch.plans.plan import Plan

@@ -24,7 +24,7 @@ from chaffinch.errors import (
 )
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.plans.plan import Plan
-from chaffinch.release.files import json_bytes
+from chaffinch.release.export import json_bytes
 from chaffinch.release.surveys import Release
 
 Made = tuple[bytes, Callable[[Ledger], Entry]]

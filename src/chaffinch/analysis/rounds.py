@@ -17,7 +17,7 @@ import numpy as np
 
 from chaffinch.analysis.answered import Answerers, answered_mean
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
-from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.plans.parts import Part

@@ -12,7 +12,7 @@ from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.keys import StoredKey
 from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import require_plan
-from chaffinch.release.documents import read_release
+from chaffinch.release.release_document import read_release
 from chaffinch.release.surveys import Release
 from chaffinch.tables.parallel import Pool
 

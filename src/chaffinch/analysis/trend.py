@@ -26,7 +26,7 @@ from chaffinch.plans.protected_units import weakest_unit
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.release.surveys import Answer, Release
-from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow
+from chaffinch.release.trend_release import Round, Trend, TrendAnswer, TrendRow
 
 _MOST_ROUNDS = 1000
 

@@ -131,7 +131,7 @@ class _Sealed:
 
 def _collect(answers: list[str], plan: Plan, folder: Path, output: Output) -> tuple[Tally, _Sealed]:
     """Return the tally of answers that were sealed, shuffled and opened, and what travelled."""
-    from chaffinch.simulate.sealed import SealedCollection
+    from chaffinch.simulate.sealed_collection import SealedCollection
 
     folder.mkdir(mode=0o700)
     collection = SealedCollection.make(plan, folder)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.errors import InvalidInput, Unquoted
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import printable, speaking, tell
 from chaffinch.cli.paths import STREAM
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import ChaffinchError, Reason
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import chaffinch as cf
 from chaffinch.disk import filled_folders
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import read_small
 from chaffinch.disk.inputs import require_file, require_input
-from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.protected import kind_of, refuse_all_but, refuse_to_overwrite
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, Reason, Unquoted
 
 if TYPE_CHECKING:

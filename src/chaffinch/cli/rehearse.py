@@ -16,7 +16,7 @@ from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
 from chaffinch.cli.demo import BROWSERS
 from chaffinch.cli.output import Output
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import NotDelivered, StorageFault
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def rehearse(
     keep
         A new folder in which everything stays: keys, settings, data, logs.
     """
-    from chaffinch.release.documents import read_release
+    from chaffinch.release.release_document import read_release
     from chaffinch.services import rehearsal
 
     rehearsal.require_services()

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import InvalidInput
 from chaffinch.runs.payment import Account, Charged, ReleaseTerms, hand_out_release

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import kind_of, refuse_to_overwrite
 from chaffinch.errors import InvalidFile
 

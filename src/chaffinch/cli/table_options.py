@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chaffinch.cli.output import Output
     from chaffinch.runs.answer_table import TableInput
     from chaffinch.runs.asked import Collection
-    from chaffinch.tables.settings import Settings
+    from chaffinch.tables.dialect import Settings
 
 
 @Parameter(name="*")
@@ -69,7 +69,7 @@ class TableOptions:
 
     def settings(self) -> Settings:
         """Return how the table is written, as far as it was said."""
-        from chaffinch.tables.settings import Settings
+        from chaffinch.tables.dialect import Settings
 
         words = None if self.missing_values is None else tuple(self.missing_values.split(","))
         return Settings(

@@ -10,8 +10,8 @@ from collections.abc import Container
 from itertools import chain, count
 from pathlib import Path
 
-from chaffinch.disk.faults import write_fault
 from chaffinch.disk.files import sync_folder
+from chaffinch.disk.storage_errors import write_fault
 from chaffinch.errors import Reason
 
 SUFFIX = ".damaged"

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.places import Place, is_address
+from chaffinch.disk.locations import Place, is_address
 from chaffinch.errors import InvalidFile, InvalidInput
 
 _LEFT_OUT = (".", "_")

@@ -19,9 +19,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self, TextIO, overload
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.leftovers import NEW, new_part, remove_leftovers, remove_surely
 from chaffinch.disk.locks import LOOK, holds_new, lock_file
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, StorageFault
 
 AnyPath = str | os.PathLike[str]

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.leftovers import staging_folder
 from chaffinch.disk.protected import refuse_to_overwrite
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput
 
 

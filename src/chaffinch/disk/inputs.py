@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.file_lists import fitting, is_pattern
-from chaffinch.disk.places import is_address
+from chaffinch.disk.locations import is_address
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput, StorageFault, Unquoted
 
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.locks import (
     LOOK,
     PATIENCE,
@@ -26,6 +25,7 @@ from chaffinch.disk.locks import (
     make_locked_folder,
     try_lock,
 )
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import Reason, StorageFault
 
 _LEFTOVER = re.compile(r"\..{1,100}\.[0-9a-f]{16}\.part")

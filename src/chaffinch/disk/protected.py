@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from chaffinch.disk.databases import BATCH_RECORD, OUTBOX, OWNER_AT, RUN_RECORD
+from chaffinch.disk.file_kinds import LARGEST, Kind, document_kind, text_of
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.kinds import LARGEST, Kind, document_kind, text_of
 from chaffinch.errors import InvalidInput
 
 _STARTS = {

@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import (
     TURNED,
     AnyPath,
@@ -37,6 +36,7 @@ from chaffinch.disk.files import (
 )
 from chaffinch.disk.leftovers import remove_folder
 from chaffinch.disk.locks import has_name, make_locked_folder, try_lock
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput, StorageFault
 
 Writer = Callable[[Path], object]

@@ -23,11 +23,11 @@ from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.arrays import rows_of
+from chaffinch.tables.cell_faults import all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
-from chaffinch.tables.faults import all_faults
+from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import settings_from
 from chaffinch.wire.message_writer import COLUMN
 from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Rows
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from chaffinch.analysis.tally import check_tally
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.kinds import Kind
 from chaffinch.disk.protected import kind_of, refuse_to_overwrite
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.encoding.bulk import (
     answer_places,
     batch_of_group,
@@ -29,8 +29,8 @@ from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
+from chaffinch.tables.cell_faults import all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
-from chaffinch.tables.faults import all_faults
 from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.pieces import TableFiles, names_files
 from chaffinch.tables.read import Table, open_table

@@ -32,10 +32,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import atomic, read_small, require_private, sync_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys.keyset import KeyEntry, Keyset, KeyState, Periods
 from chaffinch.wire.envelopes import X25519, OpeningKey

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan

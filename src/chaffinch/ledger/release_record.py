@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from chaffinch.charts.rounding import add_promises
 from chaffinch.disk.databases import RUN_RECORD
 from chaffinch.disk.files import AnyPath, state_folder
-from chaffinch.disk.records import RecordKind
+from chaffinch.disk.record_databases import RecordKind
 from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, plan_of_all_groups, promised_at, total
 from chaffinch.privacy import Guarantee

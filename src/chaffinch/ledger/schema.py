@@ -21,7 +21,7 @@ from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger.chain import Mark, genesis, link
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
-from chaffinch.privacy.documents import UnknownMechanism
+from chaffinch.privacy.mechanism_documents import UnknownMechanism
 
 ROLES = ("client", "analyzer")
 _VERSION, _WITH_CONTENTS = 1, 2

@@ -21,7 +21,7 @@ from chaffinch.disk.files import atomic
 from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.plans import check_certificate as checker
-from chaffinch.plans.documents import guarantee_document, honest_document
+from chaffinch.plans.plan_document import guarantee_document, honest_document
 from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.forms import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost

@@ -19,14 +19,14 @@ from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.planner import plan
 from chaffinch.planning.wishes import MOST_MESSAGES, Error, charged_delta, default_delta
-from chaffinch.plans.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.plan import Plan
+from chaffinch.plans.plan_document import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.questions.date_bins import DATE_BINS
-from chaffinch.tables.settings import Settings
+from chaffinch.tables.dialect import Settings
 from chaffinch.wire.documents import Strict, guess_of, message_of
 
 _LARGEST_FILE = 64 << 20

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from chaffinch import planning
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.plans.documents import (
-    PlanModel,
-    group_document,
-    guarantee_document,
-    honest_document,
-    question_document,
-)
 from chaffinch.plans.expansion import counts_gaps, expanded
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.kinds import LARGEST_FILE, Kind
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
+from chaffinch.plans.plan_document import (
+    PlanModel,
+    group_document,
+    guarantee_document,
+    honest_document,
+    question_document,
+)
 from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism

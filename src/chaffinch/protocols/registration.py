@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy import Mechanism
-from chaffinch.privacy.documents import add_mechanisms
+from chaffinch.privacy.mechanism_documents import add_mechanisms
 from chaffinch.protocols.base import Protocol, ProtocolModel
 from chaffinch.protocols.registry import ADDED, PROTOCOLS
 

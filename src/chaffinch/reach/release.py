@@ -16,7 +16,9 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
-from chaffinch.release.documents import (
+from chaffinch.release.export import TableColumns
+from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
+from chaffinch.release.release_document import (
     Amount,
     Count,
     GuaranteeModel,
@@ -25,8 +27,6 @@ from chaffinch.release.documents import (
     Text,
     float_of,
 )
-from chaffinch.release.files import TableColumns
-from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
 from chaffinch.release.statement import (
     Line,
     Pair,

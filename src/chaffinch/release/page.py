@@ -13,8 +13,8 @@ from itertools import combinations
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.estimates import DotFigure, estimates_chart, measured_chart
 from chaffinch.charts.heat import HeatFigure
-from chaffinch.charts.page import html_page
-from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
+from chaffinch.charts.html_page import html_page
+from chaffinch.charts.linear_diagram import MOST_SETS, PartsFigure, parts_chart
 from chaffinch.charts.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
 from chaffinch.charts.svg import escape
 from chaffinch.charts.text_tables import shorten_text

@@ -15,7 +15,7 @@ from chaffinch.charts.text_tables import text_table
 from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
-from chaffinch.release import files
+from chaffinch.release import export
 from chaffinch.release.statement import Grid, Line, Section, Statement
 
 _WIDTH = 80
@@ -35,7 +35,7 @@ class Publication(ABC):
     plan_id: str
     title: str
     guarantee: Guarantee
-    _columns: ClassVar[files.TableColumns]
+    _columns: ClassVar[export.TableColumns]
     """What is in the columns of the table."""
     _detail: ClassVar[str]
     """The part of the document that says what the rows of the table say."""
@@ -81,13 +81,13 @@ class Publication(ABC):
 
     def _file_content(self, suffix: str) -> bytes:
         if suffix == ".json":
-            return files.json_bytes(self.document())
+            return export.json_bytes(self.document())
         if suffix == ".csv":
-            return files.csv_bytes(self.table(), self._columns)
+            return export.csv_bytes(self.table(), self._columns)
         if suffix == ".parquet":
             facts = {name: part for name, part in self.document().items() if name != self._detail}
             facts["sentence"] = self.statement().guarantee
-            return files.parquet_bytes(self.table(), self._columns, facts)
+            return export.parquet_bytes(self.table(), self._columns, facts)
         return self.page().encode()
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING
 from chaffinch.release.crossed import Crossed, crossed_sections, margin_advice
-from chaffinch.release.files import TableColumns
+from chaffinch.release.export import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
 from chaffinch.release.statement import (
     Line,

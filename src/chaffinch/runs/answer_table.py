@@ -15,9 +15,9 @@ from chaffinch.encoding.bulk import find_columns, group_rows
 from chaffinch.errors import BatchTooSmall, InvalidInput, InvalidTable, Reason
 from chaffinch.runs.privacy_unit import PrivacyUnit
 from chaffinch.tables.checking import AnswerColumns, check_answers, settle_numbers
+from chaffinch.tables.dialect import Settings, joined
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import Settings, joined
 
 if TYPE_CHECKING:
     from chaffinch.questions import Question

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.survey_file import SurveyFile
     from chaffinch.questions import PublicGroup, Question
     from chaffinch.runs.listener import Listener
-    from chaffinch.tables.settings import Settings
+    from chaffinch.tables.dialect import Settings
 
 _NOTE = ".chaffinch-survey.json"
 """Beside a plan that was made for a survey: which survey, so that the same one has it again."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.tables.fingerprint import Fingerprint, answers_in

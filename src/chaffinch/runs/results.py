@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.filled_folders import fill_folder, require_folder
-from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.disk.protected import refuse_all_but, refuse_to_overwrite
 from chaffinch.disk.staged import staged_folders
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 
 if TYPE_CHECKING:

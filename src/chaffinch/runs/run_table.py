@@ -15,7 +15,7 @@ from chaffinch.runs.opened_survey import open_collection
 from chaffinch.runs.payment import Account, ReleaseTerms
 from chaffinch.runs.pipeline import RunOptions, finish_all, run_all
 from chaffinch.runs.results import NoFiles, Results, ResultsFolder
-from chaffinch.tables.settings import settings_from
+from chaffinch.tables.dialect import settings_from
 
 if TYPE_CHECKING:
     from chaffinch.disk.files import AnyPath

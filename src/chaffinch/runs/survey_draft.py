@@ -22,10 +22,10 @@ from chaffinch.questions.date_bins import bin_of
 from chaffinch.runs.answer_table import TableInput
 from chaffinch.runs.listener import Callbacks
 from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.dialect import Settings, settings_from
 from chaffinch.tables.formats import DateFormat, NumberFormat, guess_format
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table
-from chaffinch.tables.settings import Settings, settings_from
 
 _ROWS_LOOKED_AT = 10_000
 _MOST_VALUES = 1000

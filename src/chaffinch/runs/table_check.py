@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.runs.answer_table import TableInput, open_answers
 from chaffinch.runs.listener import Callbacks
 from chaffinch.runs.opened_survey import open_collection
-from chaffinch.tables.settings import settings_from
+from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Self
 
-from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts
+from chaffinch.analysis.batch_analysis import RECEIVED, STATE, Analyzer, AnalyzerCounts
 from chaffinch.analysis.plan_analysis import PlanAnalysis, require_analyzer
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.kinds import RunPlan
-from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.batch_intake import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
 from chaffinch.services.openers import Cluster, open_pool

@@ -13,14 +13,14 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator
 
-from chaffinch.analysis.analyzer import RECEIVED, STATE, AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.batch_analysis import RECEIVED, STATE, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
 from chaffinch.services.examples import write_example
@@ -31,8 +31,8 @@ from chaffinch.services.settings import (
     ADMIN,
     FrontModel,
     FrontSettings,
-    Place,
-    PlaceModel,
+    PartyFiles,
+    PartyFilesModel,
     limits_of,
     read_file,
     silent_of,
@@ -58,7 +58,7 @@ class Budget:
 class AnalyzerFile:
     """What an analyzer runs."""
 
-    place: Place
+    place: PartyFiles
     front: FrontSettings
     budget: Budget | None
     batches: BatchLimits
@@ -106,7 +106,7 @@ class _Analyzer(FrontModel):
         return given
 
 
-class _File(PlaceModel):
+class _File(PartyFilesModel):
     data: str = Field(
         description="Where batches wait, and releases are kept. Nobody else writes there.",
         examples=["data"],

@@ -22,8 +22,8 @@ from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.plans.kinds import RunPlan
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.plan import SURVEY, Plan
-from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
-from chaffinch.services.filter_desk import FilterDesk
+from chaffinch.services.batch_intake import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.filter_intake import FilterDesk
 from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room

@@ -13,10 +13,10 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import atomic, make_folder, read_small, sync_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.leftovers import alone_in
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.status import Status

@@ -29,8 +29,8 @@ from chaffinch.services.settings import (
     Address,
     FrontModel,
     FrontSettings,
-    Place,
-    PlaceModel,
+    PartyFiles,
+    PartyFilesModel,
     ServiceModel,
     limits_of,
     read_file,
@@ -63,7 +63,7 @@ class CollectorSettings:
 class HopSettings:
     """What a hop runs."""
 
-    place: Place
+    place: PartyFiles
     collector: CollectorSettings
     shuffler_admin: Address
     shuffler: ShufflerSettings
@@ -106,7 +106,7 @@ class _Shuffler(ServiceModel):
         )
 
 
-class _Hop(PlaceModel):
+class _Hop(PartyFilesModel):
     data: str = Field(
         description="Where reports and batches wait. On a disk of its own; nobody else writes "
         "there.",
@@ -198,7 +198,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     log("stopped")
 
 
-def _hosted(place: Place) -> tuple[tuple[RunPlan, ...], KeyFolder]:
+def _hosted(place: PartyFiles) -> tuple[tuple[RunPlan, ...], KeyFolder]:
     """Return the plans and keys of a hop; refuse a plan that does not name it as one."""
     plans, keys = place.load_plans(), place.open_keys()
     for plan in plans:

@@ -58,7 +58,7 @@ def open_pool(party: str, openers: int, cluster: Cluster | None, stop: threading
         # of its log. It is started with the filters that stand here.
         sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
         return Processes(openers, stop)
-    from chaffinch.engines.spark.sealed import SparkPool
+    from chaffinch.engines.spark.open_on_cluster import SparkPool
 
     # When Java ends, py4j would tell the root logger of it, between the lines of the log.
     logging.getLogger().addHandler(logging.NullHandler())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra, checks
 from chaffinch.services.connections import MOST, Connection, Limits, OpenWork
 from chaffinch.services.http import Application

@@ -103,7 +103,7 @@ def silent_of(admins: Mapping[str, Address]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Place:
+class PartyFiles:
     """What every service works with: the plans it runs, its keys, its data."""
 
     plan_files: tuple[Path, ...]
@@ -154,7 +154,7 @@ class FrontSettings:
         return [self.listen.listener(application, self.tls), self.admin.listener(board)]
 
 
-class PlaceModel(Strict):
+class PartyFilesModel(Strict):
     """What every file says."""
 
     plans: Annotated[list[str], Field(min_length=1)] = Field(
@@ -168,9 +168,11 @@ class PlaceModel(Strict):
     )
     data: str
 
-    def place(self, base: Path) -> Place:
+    def place(self, base: Path) -> PartyFiles:
         """Return the files and folders, from where the settings are."""
-        return Place(tuple(base / one for one in self.plans), base / self.keys, base / self.data)
+        return PartyFiles(
+            tuple(base / one for one in self.plans), base / self.keys, base / self.data
+        )
 
 
 class ServiceModel(Strict):

@@ -42,11 +42,11 @@ from chaffinch.reach.planning.reach_plan import REACH
 from chaffinch.reach.shuffler.filter_work import FilterWork
 from chaffinch.sampling import secure_words
 from chaffinch.services.openers import Cluster, open_pool
+from chaffinch.shuffling.batch_outbox import MEMORY, Outbox
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.hop_work import Hop, HopWork
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.later_keys import LaterKeys
-from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.release_rule import ReleaseRule
 from chaffinch.shuffling.report_work import INBOX, RECEIVED, ReportWork
 from chaffinch.shuffling.state import Counts, Overview, State

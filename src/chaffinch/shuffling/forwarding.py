@@ -21,11 +21,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.plans.parties import Party
+from chaffinch.shuffling.batch_outbox import Outbox
 from chaffinch.shuffling.open_envelopes import remove_file
-from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.tables.parallel import Errands
 from chaffinch.wire import media_types

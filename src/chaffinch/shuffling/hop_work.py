@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.kinds import Kind, RunPlan
 from chaffinch.sampling import Words
-from chaffinch.shuffling.outbox import Outbox
+from chaffinch.shuffling.batch_outbox import Outbox
 from chaffinch.shuffling.release_rule import ReleaseRule
 from chaffinch.shuffling.state import State
 from chaffinch.tables.parallel import Pool

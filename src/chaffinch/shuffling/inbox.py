@@ -53,10 +53,10 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 from zlib import crc32
 
-from chaffinch.disk.faults import storage_fault, write_fault
 from chaffinch.disk.files import sync_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.locks import LOOK, has_name, holds_new, try_lock
+from chaffinch.disk.storage_errors import storage_fault, write_fault
 from chaffinch.errors import Reason, StorageFault
 
 LARGEST_SEGMENT = 8 << 20

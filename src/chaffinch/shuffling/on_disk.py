@@ -25,7 +25,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.sampling import Words, permutation
 from chaffinch.tables.parallel import mapped
 

@@ -33,13 +33,13 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from chaffinch.disk.damaged import put_aside, put_aside_in
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import sync_folder
 from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import StoredKey
+from chaffinch.shuffling.batch_outbox import items_of
 from chaffinch.shuffling.inbox import Upload, read_segment, salvage
-from chaffinch.shuffling.outbox import items_of
 from chaffinch.shuffling.state import Change, Partition, State
 from chaffinch.tables.parallel import Pool
 from chaffinch.wire.envelopes import TAG, Binding, OpeningKey, replay_tag

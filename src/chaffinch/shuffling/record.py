@@ -34,7 +34,7 @@ from pathlib import Path
 
 from chaffinch.disk.databases import BATCH_RECORD
 from chaffinch.disk.files import AnyPath, state_folder
-from chaffinch.disk.records import RecordKind
+from chaffinch.disk.record_databases import RecordKind
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 

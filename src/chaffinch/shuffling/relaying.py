@@ -26,10 +26,11 @@ from typing import IO
 
 import numpy as np
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile
 from chaffinch.plans.plan import Plan
+from chaffinch.shuffling.batch_outbox import Items, Outbox, items_of
 from chaffinch.shuffling.open_envelopes import (
     HopKey,
     HopKeys,
@@ -38,7 +39,6 @@ from chaffinch.shuffling.open_envelopes import (
     open_chunk,
     remove_file,
 )
-from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.state import Change, Partition, Sealed, State
 from chaffinch.tables.parallel import Pool
 from chaffinch.wire.arrivals import Expected

@@ -23,7 +23,7 @@ from chaffinch.disk.kill_points import kill_point
 from chaffinch.errors import checks
 from chaffinch.plans.plan import Plan
 from chaffinch.sampling import Words, permutation
-from chaffinch.shuffling.outbox import Items, Outbox, items_of
+from chaffinch.shuffling.batch_outbox import Items, Outbox, items_of
 from chaffinch.shuffling.state import Partition, Sealed, State
 from chaffinch.wire.messages import Origin
 from chaffinch.wire.sealed_batches import BatchHead

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chaffinch.disk.damaged import put_aside
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile
 from chaffinch.keys import KeyState
 from chaffinch.plans.kinds import RunPlan

@@ -10,8 +10,8 @@ True
 from __future__ import annotations
 
 from chaffinch.protocols.noise import Truth
+from chaffinch.simulate.accuracy import Simulation, simulate
 from chaffinch.simulate.audits import Audit, Finding, audit
-from chaffinch.simulate.pipeline import Pipeline
 from chaffinch.simulate.populations import Population, from_column, uniform, zipf
 from chaffinch.simulate.publishers import (
     Publishers,
@@ -23,8 +23,8 @@ from chaffinch.simulate.publishers import (
     seen_again,
 )
 from chaffinch.simulate.randomizers import RandomizerAudit, audit_randomizer
-from chaffinch.simulate.runs import Simulation, simulate
 from chaffinch.simulate.seeded import SeededWords
+from chaffinch.simulate.small_collections import Pipeline
 
 __all__ = [
     "Audit",

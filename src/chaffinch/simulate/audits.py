@@ -25,9 +25,9 @@ from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples
-from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
+from chaffinch.simulate.small_collections import Pipeline, Seen, collect, collect_alone
 
 _SMALL_CROWD = 20
 _LARGEST_REAL_CROWD = 100

@@ -30,7 +30,7 @@ from chaffinch.questions import (
     is_missing,
 )
 from chaffinch.tables.arrays import is_text, plain_array
-from chaffinch.tables.faults import Faults
+from chaffinch.tables.cell_faults import Faults
 from chaffinch.tables.formats import PlainNumbers
 from chaffinch.tables.substitutions import Counted, stand_in
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.questions import GAPS, Question
 from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
-from chaffinch.tables.faults import Faults, all_faults
+from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.formats import guess_format, reads_numbers
 from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.read import Table

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from chaffinch.errors import InvalidAnswer, InvalidTable
 from chaffinch.questions import Choice, Number, Question, is_missing
-from chaffinch.tables.settings import GROUP_SIGNS, Settings
+from chaffinch.tables.dialect import GROUP_SIGNS, Settings
 
 _SIGN = re.compile(r"[+-]?")
 _SPACES = "\u00a0\u202f"

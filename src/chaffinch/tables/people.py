@@ -19,13 +19,13 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.questions import is_missing
 from chaffinch.sampling import secure_words
 from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, read_answers
-from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.fingerprint import Fingerprint
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table

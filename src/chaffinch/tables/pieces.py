@@ -11,11 +11,11 @@ from typing import Any
 
 from chaffinch.disk.file_lists import files_of, is_pattern
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.places import Place, is_address
+from chaffinch.disk.locations import Place, is_address
 from chaffinch.errors import InvalidTable
+from chaffinch.tables.dialect import Settings
 from chaffinch.tables.parallel import mapped
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import Settings
 
 _AT_ONCE = 16
 """Files that are looked into at once: in a store that is waiting, not work."""

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.disk.places import is_address
+from chaffinch.disk.locations import is_address
 from chaffinch.errors import InvalidInput, InvalidTable, Reason, checks
 from chaffinch.questions import Choice, Question
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch, rows_of
+from chaffinch.tables.dialect import Settings
 from chaffinch.tables.formats import (
     DateFormat,
     NumberFormat,
@@ -27,7 +28,6 @@ from chaffinch.tables.formats import (
     reads_numbers,
     said_format,
 )
-from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 from chaffinch.tables.substitutions import Substitutions
 

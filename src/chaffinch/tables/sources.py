@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.file_lists import is_pattern
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.tables.limits import LONGEST_LINE
 

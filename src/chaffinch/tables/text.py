@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.arrays import Opened
+from chaffinch.tables.dialect import Settings, encoding_of, separator_of
 from chaffinch.tables.limits import (
     LINE_WORK,
     LONGEST_LINE,
@@ -22,7 +23,6 @@ from chaffinch.tables.limits import (
     check_names,
 )
 from chaffinch.tables.objects import column_of
-from chaffinch.tables.settings import Settings, encoding_of, separator_of
 from chaffinch.tables.sources import Source, reading
 
 if TYPE_CHECKING:

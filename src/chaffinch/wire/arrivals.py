@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from chaffinch.disk.faults import write_fault
 from chaffinch.disk.files import Draft, sync_folder
 from chaffinch.disk.kill_points import kill_point
+from chaffinch.disk.storage_errors import write_fault
 from chaffinch.errors import InvalidFile, Reason
 from chaffinch.wire.envelopes import NAME
 from chaffinch.wire.problems import Kind, Problem

@@ -21,8 +21,8 @@ from typing import Annotated, Any, BinaryIO, Literal
 import numpy as np
 from pydantic import Field
 
-from chaffinch.disk.kinds import Kind
-from chaffinch.disk.places import Place
+from chaffinch.disk.file_kinds import Kind
+from chaffinch.disk.locations import Place
 from chaffinch.errors import InvalidFile, Reason, checks
 from chaffinch.wire.batches import BatchFacts, Codes, facts_from_texts, facts_to_texts
 from chaffinch.wire.documents import Strict, document_bytes, identified, read_document

@@ -18,8 +18,8 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from chaffinch.disk.file_kinds import Kind, document_kind
 from chaffinch.disk.files import atomic, read_small
-from chaffinch.disk.kinds import Kind, document_kind
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 
 _OTHER_FORMS = {

@@ -24,7 +24,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueErro
 from urllib3.exceptions import TimeoutError as NotInTime
 from urllib3.util import SKIP_HEADER
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile
 from chaffinch.wire.problems import Kind, problem_parties, problem_word
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath, atomic, read_small
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
 from chaffinch.wire.documents import (

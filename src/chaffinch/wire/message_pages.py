@@ -17,7 +17,7 @@ from chaffinch.disk.containers.parquet import (
     read_pages,
 )
 from chaffinch.disk.containers.thrift import Thrift
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, Reason
 from chaffinch.wire.message_writer import LARGEST_GROUP, message_schema
 

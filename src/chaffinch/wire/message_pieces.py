@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from chaffinch.disk.containers.parquet import PARQUET_MARK
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.errors import InvalidInput
 from chaffinch.wire.batch_folders import BatchPart, part_pages, read_manifest
 from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, facts_from_texts

@@ -19,10 +19,10 @@ import numpy as np
 
 from chaffinch.disk.containers.arrow import MessageHead, parse_head
 from chaffinch.disk.containers.parquet import PARQUET_MARK
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.file_lists import fitting, is_pattern
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.places import Place, is_address
+from chaffinch.disk.locations import Place, is_address
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.wire.batch_folders import part_pages, read_manifest
 from chaffinch.wire.batches import (

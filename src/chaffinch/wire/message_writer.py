@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath, Check, atomic
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput, StorageFault, checks
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,

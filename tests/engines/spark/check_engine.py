@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines import engine
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import shuffling

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from chaffinch import reach
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines import engine
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import frames

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chaffinch.analysis.open_batches import open_batch
-from chaffinch.engines.spark.sealed import SparkPool
+from chaffinch.engines.spark.open_on_cluster import SparkPool
 from chaffinch.errors import ClusterFault, InvalidInput
 from chaffinch.keys import KeyFolder
 from chaffinch.services.openers import Cluster as Chosen

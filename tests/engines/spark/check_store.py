@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import session
 from chaffinch.engines.spark.engine import Spark

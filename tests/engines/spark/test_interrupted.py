@@ -16,7 +16,7 @@ import pytest
 from pyspark import SparkContext
 
 from chaffinch.engines.spark import session
-from chaffinch.engines.spark.sealed import SparkPool
+from chaffinch.engines.spark.open_on_cluster import SparkPool
 from chaffinch.tables.parallel import Stopped
 from tests.engines import plans
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines.spark.frames import _scratch_folder
 from chaffinch.errors import StorageFault
 
@@ -19,7 +19,7 @@ NO_JOB: Any = None
 KILLED = """
 import os, sys
 from chaffinch.engines.spark.frames import _scratch_folder
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 
 with _scratch_folder(None, Place.of(sys.argv[1])) as place:
     open(place.text + "/rows", "w").close()

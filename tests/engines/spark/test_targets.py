@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines.spark import targets
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.errors import InvalidInput, StorageFault

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from chaffinch.disk.faults import storage_fault
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidFile, Reason

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
-from chaffinch.analysis.analyzer import STATE, Analyzer
+from chaffinch.analysis.batch_analysis import STATE, Analyzer
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
@@ -30,7 +30,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach.planning.reach_plan import AnyPlan
 from chaffinch.services import front as fronts
 from chaffinch.services.analyzer import AnalyzerFront, analyses_of
-from chaffinch.services.batches import BatchLimits
+from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.front import Front
 from chaffinch.services.group_commit import InboxLimits

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chaffinch.charts.figure import Figure
 from chaffinch.charts.heat import HeatFigure
-from chaffinch.charts.page import html_page
+from chaffinch.charts.html_page import html_page
 from chaffinch.charts.svg import escape
 from chaffinch.errors import InvalidInput
 

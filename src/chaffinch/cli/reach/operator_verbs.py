@@ -15,12 +15,12 @@ from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.release_options import Budget, release_files, write_release
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.file_lists import is_pattern
 from chaffinch.disk.inputs import require_file
-from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import remove_leftovers
+from chaffinch.disk.locations import is_address
 from chaffinch.disk.paid_files import Bill
-from chaffinch.disk.places import is_address
 from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import InvalidInput
 from chaffinch.runs.payment import Account, finish_release, refuse_to_replace

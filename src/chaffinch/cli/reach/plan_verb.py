@@ -12,7 +12,7 @@ import chaffinch as cf
 from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.disk.kinds import Kind
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:

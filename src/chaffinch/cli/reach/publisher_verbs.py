@@ -14,8 +14,8 @@ from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.release_options import Budget, show_charge
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.inputs import require_file
-from chaffinch.disk.kinds import Kind
 from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 from chaffinch.runs.payment import Charged
 

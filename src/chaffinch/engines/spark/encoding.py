@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.encoding.bulk import (
     answer_places,
     batch_of_group,
@@ -35,8 +35,8 @@ from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.plans.expansion import spread_answers
 from chaffinch.plans.plan import Plan
+from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
-from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.pieces import TableFiles
 from chaffinch.wire.batch_folders import (

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaffinch.analysis.tally import check_tally
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines import PATIENCE
-from chaffinch.engines.spark.counting import count_crowd, open_batches
+from chaffinch.engines.spark.code_counts import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table, prepare_encoding
 from chaffinch.engines.spark.frames import FrameRows, RowSource, is_frame
 from chaffinch.engines.spark.job import Job

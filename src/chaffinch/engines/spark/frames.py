@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.leftovers import staging_folder
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.engines.spark.job import Job, cluster_faults
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault, InvalidInput, StorageFault

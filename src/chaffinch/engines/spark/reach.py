@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.disk.files import AnyPath
-from chaffinch.disk.places import Place
+from chaffinch.disk.locations import Place
 from chaffinch.engines.spark.frames import (
     AnyPiece,
     FrameRows,

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.disk.places import Place
-from chaffinch.engines.spark.counting import count_crowd
+from chaffinch.disk.locations import Place
+from chaffinch.engines.spark.code_counts import count_crowd
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from chaffinch.disk.leftovers import alone_in, remove_leftovers
-from chaffinch.disk.places import Place
-from chaffinch.engines.spark.counting import Counted, sum_counts
+from chaffinch.disk.locations import Place
+from chaffinch.engines.spark.code_counts import Counted, sum_counts
 from chaffinch.engines.spark.frames import left_rows
 from chaffinch.engines.spark.job import Job
 from chaffinch.errors import InvalidInput, StorageFault

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from chaffinch.disk.faults import may_pass
+from chaffinch.disk.storage_errors import may_pass
 from chaffinch.errors import ChaffinchError, ClusterFault, StorageFault
 from chaffinch.sampling import KeyedWords
 

@@ -14,7 +14,7 @@ from chaffinch.analysis.open_batches import OpenedItem, check_due
 from chaffinch.analysis.paid_releases import Made, release_once
 from chaffinch.analysis.plan_analysis import PlanAnalysis
 from chaffinch.analysis.received import KnownBatch, Received
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import FilterFull, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.keys import StoredKey
 from chaffinch.ledger import Charge, Entry, Ledger
@@ -22,7 +22,7 @@ from chaffinch.reach.analyzer.reach_analysis import analyze, check_key
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.reach.release import ReachRelease
 from chaffinch.reach.release import read_release as read_reach_release
-from chaffinch.release.files import json_bytes
+from chaffinch.release.export import json_bytes
 from chaffinch.tables.parallel import Pool
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.envelopes import replay_tag

@@ -29,8 +29,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
-from chaffinch.plans.documents import GuaranteeModel
 from chaffinch.plans.parties import Parties, PartiesModel, PartyModel, read_parties_file
+from chaffinch.plans.plan_document import GuaranteeModel
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.reach.planning.audience import Audience

@@ -13,10 +13,10 @@ from pydantic import Field
 from chaffinch import privacy
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, Unquoted, checks
-from chaffinch.plans.documents import GuaranteeModel, guarantee_document
 from chaffinch.plans.kinds import Kind
 from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import Plan
+from chaffinch.plans.plan_document import GuaranteeModel, guarantee_document
 from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import Guarantee, Target
 from chaffinch.protocols.base import GRAIN

@@ -36,9 +36,9 @@ from typing import Any
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import atomic, make_folder, read_small, state_folder
 from chaffinch.disk.leftovers import alone_in
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable, Unquoted
 from chaffinch.wire.filter_files import Filter
 

@@ -22,8 +22,8 @@ from chaffinch.privacy import Target
 from chaffinch.reach.planning.alignment import word_range
 from chaffinch.reach.planning.reach_plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
+from chaffinch.reach.publisher.filter_record import HELD, LEAST_HELD, Repeats, thinned
 from chaffinch.reach.publisher.ids import Digests, IdColumns, IdReader, Spelled
-from chaffinch.reach.publisher.repeats import HELD, LEAST_HELD, Repeats, thinned
 from chaffinch.sampling import digest_again, flip, secure_words, set_columns
 from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.read import Table, open_table

@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import atomic, make_folder, sync_folder
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.wire.arrivals import Arriving, unfinished
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem

@@ -24,7 +24,7 @@ from chaffinch.keys import StoredKey
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.shuffler.filter_inbox import FilterInbox
 from chaffinch.reach.shuffler.hand_over import shuffle
-from chaffinch.shuffling.outbox import Outbox, items_of
+from chaffinch.shuffling.batch_outbox import Outbox, items_of
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.wire.envelopes import SealingKey
 from chaffinch.wire.filter_files import Filter, ShuffledColumns, filter_from

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import numpy as np
 
 from chaffinch import sampling
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath, atomic, make_folder, read_small, state_folder
-from chaffinch.disk.kinds import Kind
 from chaffinch.disk.leftovers import alone_in
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.charts.parts import _exclusive_parts, parts_chart
+from chaffinch.charts.linear_diagram import _exclusive_parts, parts_chart
 from chaffinch.errors import InvalidInput
 
 NAMES = ("a", "b", "c", "d")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.privacy.forms import fraction_from, fraction_text
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from tests.cases import each_case
 
 crowds = st.integers(1, 10**9)

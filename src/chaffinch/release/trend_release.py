@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
-from chaffinch.release.files import TableColumns
+from chaffinch.release.export import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
 from chaffinch.release.statement import (
     Course,

@@ -16,10 +16,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import sync_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.leftovers import new_part, remove_leftovers
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.sampling import Words, permutation
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.wire.sealed_batches import BatchHead, write_batch

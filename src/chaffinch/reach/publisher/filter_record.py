@@ -20,7 +20,7 @@ from typing import IO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.disk.faults import storage_fault
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import StorageFault, checks
 from chaffinch.reach.publisher.ids import Digests
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.tables.dialect import _ENCODINGS, _SEPARATORS, Settings, joined
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import _ENCODINGS, _SEPARATORS, Settings, joined
 from tests.cases import each_case
 
 ROWS = {"name": ["Zoë", "Ann"], "remark": ["a, b; c", "d | e"]}

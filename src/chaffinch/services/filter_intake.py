@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaffinch.reach.planning.reach_plan import REACH
 from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
-from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk, begun, joined
+from chaffinch.services.batch_intake import USUAL_BATCHES, BatchLimits, Desk, begun, joined
 from chaffinch.services.front import Front
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types

@@ -13,7 +13,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.shuffling.inbox import read_segment, sealed_segments
-from chaffinch.simulate.sealed import SealedCollection
+from chaffinch.simulate.sealed_collection import SealedCollection
 from tests.engines.plans import plan_of
 
 PEOPLE = 40

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from chaffinch.analysis.crossed import (
+from chaffinch.analysis.cross_margins import (
     _critical_multiple,
     _Interval,
     _multiple_at,

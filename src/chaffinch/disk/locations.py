@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import AnyPath, atomic, sync_folder
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")

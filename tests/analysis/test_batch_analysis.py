@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch.analysis import analyzer as analyzer_module
+from chaffinch.analysis import batch_analysis as analyzer_module
 from chaffinch.analysis import paid_releases, survey_analysis
 from chaffinch.analysis import received as received_module
 from chaffinch.analysis.analyze import analyze
-from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.batch_analysis import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.open_batches import OpenedBatch, open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.survey_analysis import SurveyAnalysis
@@ -33,7 +33,7 @@ from chaffinch.errors import RETRYABLE, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
-from chaffinch.release.documents import read_release
+from chaffinch.release.release_document import read_release
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.messages import Tally
 from chaffinch.wire.problems import Kind, Problem

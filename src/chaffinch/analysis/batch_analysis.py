@@ -19,8 +19,8 @@ from typing import ClassVar
 
 from chaffinch.analysis.plan_analysis import PlanAnalysis, require_analyzer
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.disk.faults import storage_fault
 from chaffinch.disk.files import make_folder, sync_folder
+from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import (
     ChaffinchError,
     ClusterFault,

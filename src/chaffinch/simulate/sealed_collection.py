@@ -23,9 +23,9 @@ from chaffinch.keys import KeyFolder
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.sampling import secure_words
+from chaffinch.shuffling.batch_outbox import Outbox
 from chaffinch.shuffling.inbox import SegmentWriter, Upload, sealed_segments
 from chaffinch.shuffling.open_envelopes import HopKey, HopKeys, SegmentOpener
-from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.release_rule import Releaser, ReleaseRule
 from chaffinch.shuffling.state import State
 from chaffinch.tables.parallel import Processes, Progress

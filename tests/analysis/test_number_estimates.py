@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analysis.numbers import Scale, _falling, _Mean, mean, survival
+from chaffinch.analysis.number_estimates import Scale, _falling, _Mean, mean, survival
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.protocols.noise import Noise

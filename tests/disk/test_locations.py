@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from chaffinch.disk import places
-from chaffinch.disk.faults import may_pass
-from chaffinch.disk.places import Place, is_address
+from chaffinch.disk import locations
+from chaffinch.disk.locations import Place, is_address
+from chaffinch.disk.storage_errors import may_pass
 from chaffinch.errors import InvalidInput, StorageFault
 from tests.disk import object_store
 
@@ -163,12 +163,12 @@ def test_where_files_show_while_they_are_written_they_get_their_name_at_the_end(
 ) -> None:
     folder = Place.of("hdfs://nodes/folder")
     (tmp_path / "folder").mkdir()
-    monkeypatch.setattr(places, "_system", lambda _root: (Cut(cut=True), str(tmp_path)))
+    monkeypatch.setattr(locations, "_system", lambda _root: (Cut(cut=True), str(tmp_path)))
     with pytest.raises(StorageFault, match="'hdfs://nodes/folder/a' must be") as caught:
         written(folder.inside("a"), b"hello")
     assert may_pass(caught.value)
     assert not list((tmp_path / "folder").iterdir())
-    monkeypatch.setattr(places, "_system", lambda _root: (Cut(cut=False), str(tmp_path)))
+    monkeypatch.setattr(locations, "_system", lambda _root: (Cut(cut=False), str(tmp_path)))
     for content in (b"hello", b"other"):
         assert written(folder.inside("a"), content).read() == content
     (tmp_path / "folder" / f"a.{'0' * 16}.unfinished").touch()  # of a writer that was killed

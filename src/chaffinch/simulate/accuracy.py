@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.text_tables import html_table
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import counts_gaps
