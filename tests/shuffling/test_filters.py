@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special
 
-from chaffinch import reach
+from chaffinch import reach, sampling
 from chaffinch.disk.locks import lock_file
 from chaffinch.errors import (
     BatchRepeated,
@@ -29,7 +29,6 @@ from chaffinch.errors import (
 from chaffinch.reach.planning import alignment
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
-from chaffinch.reach.shuffler import hand_over as shuffling
 from chaffinch.reach.shuffler.hand_over import HandedOver, shuffle, shuffle_with
 from chaffinch.sampling import flip as right_flip
 from chaffinch.simulate.seeded import SeededWords
@@ -158,7 +157,7 @@ class _Again:
 @pytest.mark.parametrize("fault", [nothing, a_tenth_less, _LeavingOut(), _Together(), _Again()])
 def test_other_flips_are_noticed(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(bits=2048)
-    monkeypatch.setattr(shuffling, "flip", fault)
+    monkeypatch.setattr(sampling, "flip", fault)
     assert wrong_flips(drawn(plan, empty_filters(plan)), plan)
 
 
@@ -168,7 +167,7 @@ def test_what_was_set_is_counted_in_the_order_of_the_plan(
 ) -> None:
     plan = plan_of(bits=256, frequencies=2)
     filters = filters_of(plan)
-    monkeypatch.setattr(shuffling, "flip", nothing)
+    monkeypatch.setattr(sampling, "flip", nothing)
     told: list[tuple[int, int | None]] = []
     found = shuffle_with(
         filters[::-1], plan, SeededWords(1), progress=lambda done, of: told.append((done, of))
