@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy.progress import show_progress
     from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Survey
     from chaffinch.reach.planning.audience import Audience
-    from chaffinch.release.release_document import load_release
-    from chaffinch.release.surveys import Release
+    from chaffinch.release.surveys import Release, load_release
     from chaffinch.runs.run_table import run
     from chaffinch.runs.survey_draft import draft_survey
     from chaffinch.runs.table_check import check
@@ -106,7 +105,7 @@ _NAMES = {
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
     "load_plan": "plans.plan",
-    "load_release": "release.release_document",
+    "load_release": "release.surveys",
     "plan": "planning.planner",
     "run": "runs.run_table",
     "show_progress": "privacy.progress",

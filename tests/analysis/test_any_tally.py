@@ -19,7 +19,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.release.export import json_bytes
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.shuffling.in_memory import shuffle
 from chaffinch.wire.messages import Tally
 from tests.tiers import nightly

@@ -33,7 +33,7 @@ from chaffinch.errors import RETRYABLE, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.messages import Tally
 from chaffinch.wire.problems import Kind, Problem

@@ -20,7 +20,7 @@ from chaffinch.disk import stores
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import Target
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.tables.parallel import Processes
 from chaffinch.wire.messages import EMPTY
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips

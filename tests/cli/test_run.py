@@ -13,7 +13,9 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
-from chaffinch.wire.documents import canonical
+from chaffinch.wire.documents import (
+    canonical,
+)
 from tests.cli.conftest import USERS, YES, Done
 from tests.meta import repository
 

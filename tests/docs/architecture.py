@@ -43,7 +43,12 @@ def picture(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _edges(row: Sequence[str]) -> list[int]:
-    return [round(place * (_WIDTH - 1) / len(row)) for place in range(len(row) + 1)]
+    widths = [(_WIDTH - 1) / len(row)] * len(row)
+    needed = [len(name) + 3 for name in row]
+    if max(needed) > widths[0]:
+        spare = (_WIDTH - 1 - sum(needed)) / len(row)
+        widths = [one + spare for one in needed]
+    return [round(sum(widths[:place])) for place in range(len(row) + 1)]
 
 
 def _line(left: str, middle: str, right: str, edges: Sequence[int]) -> str:

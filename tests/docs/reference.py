@@ -16,10 +16,10 @@ from types import ModuleType
 
 import chaffinch
 from chaffinch import errors, reach, runs
-from chaffinch.plans.plan_document import PlanModel
-from chaffinch.reach.planning.reach_plan import ReachPlanModel
+from chaffinch.plans.plan import plan_schema
+from chaffinch.reach.planning.reach_plan import plan_schema as reach_plan_schema
 from chaffinch.reach.release import release_schema as reach_release_schema
-from chaffinch.release.release_document import release_schema
+from chaffinch.release.surveys import release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
@@ -32,8 +32,8 @@ def written() -> dict[Path, str]:
         FOLDER / "pipeline.md": "\n".join(pipeline_page()) + "\n",
         FOLDER / "reach.md": "\n".join(reach_page()) + "\n",
         FOLDER / "reach-release.schema.json": schema(reach_release_schema()) + "\n",
-        FOLDER / "reach-plan.schema.json": schema(ReachPlanModel.model_json_schema()) + "\n",
-        FOLDER / "plan.schema.json": schema(PlanModel.model_json_schema()) + "\n",
+        FOLDER / "reach-plan.schema.json": schema(reach_plan_schema()) + "\n",
+        FOLDER / "plan.schema.json": schema(plan_schema()) + "\n",
         FOLDER / "release.schema.json": schema(release_schema()) + "\n",
         FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
         FOLDER / "errors.md": "\n".join(errors_page()) + "\n",

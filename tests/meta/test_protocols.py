@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.plans.plan_document import PlanModel
+from chaffinch.plans.plan import plan_schema
 from chaffinch.protocols import PROTOCOLS, Protocol, every_protocol, protocol_named
 from tests.meta import repository
 
@@ -20,7 +20,7 @@ OTHERS = [
     for path in sorted(repository.SOURCE.rglob("*.py"))
     if OWN not in path.parents and path != STRANGER
 ]
-NAMES = {one.__name__ for protocol in every_protocol() for one in (protocol, protocol.model)}
+NAMES = {protocol.__name__ for protocol in every_protocol()}
 KINDS = {protocol.kind for protocol in every_protocol()}
 
 
@@ -69,9 +69,8 @@ def test_every_protocol_is_in_the_registry() -> None:
 
 @pytest.mark.parametrize("protocol", every_protocol(), ids=lambda one: one.kind)
 def test_plan_files_know_every_protocol(protocol: type[Protocol]) -> None:
-    schema = PlanModel.model_json_schema()
-    kinds = schema["$defs"]["PartModel"]["properties"]["protocol"]["discriminator"]["mapping"]
-    assert kinds[protocol.kind].endswith(protocol.model.__name__)
-    assert list(inspect.signature(protocol).parameters) == [
-        name for name in protocol.model.model_fields if name != "kind"
-    ]
+    definitions = plan_schema()["$defs"]
+    kinds = definitions["PartForm"]["properties"]["protocol"]["discriminator"]["mapping"]
+    assert kinds[protocol.kind].endswith(protocol.__name__)
+    parameters = list(inspect.signature(protocol).parameters)
+    assert list(definitions[protocol.__name__]["properties"]) == ["kind", *parameters]

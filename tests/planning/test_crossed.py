@@ -32,7 +32,7 @@ from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Cross, Question
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.simulate import SeededWords, audit, from_column
 
 CARRIER = cf.Choice(["AA", "UA"], missing="refuse")

@@ -18,7 +18,7 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from tests.engines.plans import LEAST
 
 DELAY = cf.Number(-30, 120, unit="minutes", missing="count")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,8 +34,10 @@ from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
-from chaffinch.release.release_document import load_release
-from chaffinch.wire.documents import canonical
+from chaffinch.release.surveys import load_release
+from chaffinch.wire.documents import (
+    canonical,
+)
 from tests.tiers import nightly
 
 TARGET = cf.Target(1.0, 1e-6)
@@ -287,9 +288,9 @@ def test_a_range_beyond_any_count_makes_no_plan(choice_plan: Plan, first: int) -
 @pytest.mark.parametrize(
     ("load", "bound"),
     [
-        (cf.load_plan, "LARGEST_FILE"),
-        (load_survey, "_LARGEST_FILE"),
-        (load_release, "_LARGEST_FILE"),
+        (cf.load_plan, "chaffinch.plans.plan.LARGEST_FILE"),
+        (load_survey, "chaffinch.planning.survey_file._LARGEST_FILE"),
+        (load_release, "chaffinch.release.release_document._LARGEST_FILE"),
     ],
 )
 def test_a_file_too_large_or_not_there_is_refused(
@@ -297,7 +298,7 @@ def test_a_file_too_large_or_not_there_is_refused(
 ) -> None:
     with pytest.raises(StorageFault, match=r"'none' must be possible to read\. Got no such file"):
         load(tmp_path / "none")
-    monkeypatch.setattr(sys.modules[load.__module__], bound, 10)
+    monkeypatch.setattr(bound, 10)
     (tmp_path / "large").write_bytes(b"x" * 11)
     with pytest.raises(InvalidFile, match="too large"):
         load(tmp_path / "large")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from chaffinch.protocols.base import (
     GRAIN,
     Coded,
     EncodingSeconds,
-    ProtocolModel,
     Setting,
     answer_labels,
     check_chance,
@@ -33,7 +32,6 @@ from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, positions
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact
 
 Floats = NDArray[np.float64]
 _ROUNDOFF = 1e-8
@@ -132,17 +130,6 @@ def _masses(trials: int, chance: float, counts: Floats) -> Floats:
     return np.where(inside, np.exp(logs), 0.0)
 
 
-class KaryModel(ProtocolModel):
-    """How it stands in a plan file."""
-
-    kind: Literal["k-ary"]
-    redraw_probability: Exact
-
-    def build(self) -> KaryResponse:
-        """Return the protocol."""
-        return KaryResponse(Fraction(self.redraw_probability))
-
-
 @dataclass(frozen=True)
 class KaryResponse(Protocol):
     """The answer, or with ``redraw_probability`` a uniform value in its place: one message."""
@@ -151,7 +138,6 @@ class KaryResponse(Protocol):
 
     kind: ClassVar[str] = "k-ary"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice")
-    model: ClassVar[type[ProtocolModel]] = KaryModel
     mechanisms: ClassVar[tuple[type[privacy.Mechanism], ...]] = (KaryResponders,)
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.0e-5, 2.0e-7, 5.0e-8, 3.0e-8)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -34,8 +34,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Protocol, registration, registry
-from chaffinch.protocols.base import ProtocolModel
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.sampling import secure_words
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
@@ -348,10 +347,6 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
     assert protocols.every_protocol() == known
     assert protocols.protocol_named("k-ary") is kary.KaryResponse
 
-    class Model(ProtocolModel):
-        kind: Literal["mine"]
-        redraw_probability: str
-
     class Untold(kary.KaryResponders):  # type: ignore[misc]
         """Has inherited a name."""
 
@@ -365,25 +360,24 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         document_name = "fresh"
 
     def variant(**changed: Any) -> Any:
-        facts = {"kind": "mine", "model": Model, "mechanisms": ()} | changed
+        facts = {"kind": "mine", "mechanisms": ()} | changed
         made = type("Mine", (kary.KaryResponse,), facts)
         return dataclass(frozen=True)(made)
 
     class Half(Protocol):
         kind: ClassVar[str] = "half"
 
-    renamed = type("Renamed", (ProtocolModel,), {"__annotations__": {"kind": Literal["mine"]}})
     for wrong, words in (
         (kary, "a subclass of chaffinch.protocols.Protocol"),
-        (kary.KaryModel, "a subclass of chaffinch.protocols.Protocol"),
-        (Half, "says its shapes, model, seconds, draw_tallies, encode_many"),
-        (variant(kind="flips"), "Literal"),
-        (variant(kind="k-ary", model=kary.KaryModel), "one that is not taken"),
+        (Half, "says its shapes, seconds, draw_tallies, encode_many"),
+        (variant(kind="flips"), "one that is not taken"),
+        (variant(kind="k-ary"), "one that is not taken"),
         (variant(kind="Mine!"), "lower-case words"),
         (variant(shapes=()), "some of bit, choice, number, flags"),
         (variant(shapes=("word",)), "some of bit, choice, number, flags"),
-        (variant(model=dict), "a subclass of ProtocolModel"),
-        (variant(model=renamed), "those of the protocol: redraw_probability"),
+        (variant(__annotations__={"share": "float"}), "whole numbers, texts, fractions"),
+        (variant(__init__=lambda self, chance: None), "its fields: redraw_probability"),  # noqa: ARG005
+        (type("Loose", (kary.KaryResponse,), {"kind": "loose"}), "a dataclass"),
         (variant(mechanisms=(3,)), "classes of mechanisms"),
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),

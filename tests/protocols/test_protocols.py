@@ -434,7 +434,7 @@ def test_parameters_beyond_their_limits_are_refused(
 def test_parameters_at_their_limits_are_allowed(protocol: Protocol) -> None:
     document = protocol.document()
     assert document["kind"] == protocol.kind
-    assert protocol.model(**document).build() == protocol
+    assert protocol.form().model_validate(document).build() == protocol
 
 
 @each_case(

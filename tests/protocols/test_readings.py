@@ -92,7 +92,7 @@ def test_a_smaller_crowd_sends_as_much_noise() -> None:
 
 @pytest.mark.parametrize("protocol", [SIGNED, DIGITS])
 def test_a_plan_file_brings_signed_decoys_back(protocol: Signed) -> None:
-    assert protocol.model.model_validate(protocol.document()).build() == protocol
+    assert protocol.form().model_validate(protocol.document()).build() == protocol
 
 
 def test_signed_decoys_in_words() -> None:

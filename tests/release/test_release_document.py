@@ -18,8 +18,7 @@ from chaffinch.reach.release import load_release as load_reach_release
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.release import release_schema as reach_release_schema
 from chaffinch.release.publication import Publication
-from chaffinch.release.release_document import load_release, read_release, release_schema
-from chaffinch.release.surveys import Together
+from chaffinch.release.surveys import Together, load_release, read_release, release_schema
 from tests.cases import each_case
 from tests.release import reach_releases, survey_releases
 

@@ -19,8 +19,7 @@ from chaffinch.disk.protected import RELEASE_FACTS
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.export import _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
-from chaffinch.release.release_document import load_release
-from chaffinch.release.surveys import Release, _Row
+from chaffinch.release.surveys import Release, _Row, load_release
 from tests.release import survey_releases as releases
 
 

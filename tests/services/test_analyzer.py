@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.disk.kill_points import VARIABLE
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word

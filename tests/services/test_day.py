@@ -18,7 +18,7 @@ import chaffinch as cf
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.release.release_document import read_release
+from chaffinch.release.surveys import read_release
 from chaffinch.shuffling.state import overview_of
 from tests import forks
 from tests.docs import pages

@@ -12,7 +12,9 @@ from pydantic import Field
 from chaffinch.services import analyzer_process, hop
 from chaffinch.services.examples import write_example
 from chaffinch.services.settings import ServiceModel, limits_of, numbers_of
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.document_forms import (
+    Strict,
+)
 
 
 @dataclass(frozen=True)

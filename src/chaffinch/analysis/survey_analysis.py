@@ -12,8 +12,7 @@ from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.keys import StoredKey
 from chaffinch.ledger import Ledger
 from chaffinch.plans.plan import require_plan
-from chaffinch.release.release_document import read_release
-from chaffinch.release.surveys import Release
+from chaffinch.release.surveys import Release, read_release
 from chaffinch.tables.parallel import Pool
 
 

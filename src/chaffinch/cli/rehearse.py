@@ -51,7 +51,7 @@ def rehearse(
     keep
         A new folder in which everything stays: keys, settings, data, logs.
     """
-    from chaffinch.release.release_document import read_release
+    from chaffinch.release.surveys import read_release
     from chaffinch.services import rehearsal
 
     rehearsal.require_services()

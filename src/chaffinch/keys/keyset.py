@@ -18,7 +18,16 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from chaffinch.errors import InvalidFile, Reason, StorageFault, checks
-from chaffinch.wire.documents import Hex64, Strict, faults_of, unique_keys
+from chaffinch.wire.document_forms import (
+    Form,
+    Hex64,
+    Many,
+    Written,
+)
+from chaffinch.wire.documents import (
+    faults_of,
+    unique_keys,
+)
 
 _FORMAT = "chaffinch/keyset@1"
 _IDS = 256
@@ -157,9 +166,7 @@ class Keyset:
 
     def content(self) -> bytes:
         """Return the set as it stands in its file."""
-        keys = [{**vars(one), "state": str(one.state)} for one in self.entries]
-        document = {"format": _FORMAT, "serial": self.serial, "keys": keys}
-        return json.dumps(document, indent=2).encode() + b"\n"
+        return json.dumps(_KeysetForm.document(self), indent=2).encode() + b"\n"
 
     @classmethod
     def read(cls, content: bytes, *, name: str) -> Keyset:
@@ -167,38 +174,41 @@ class Keyset:
         rule = f"a list of keys in the format {_FORMAT}"
         try:
             document = json.loads(content, object_pairs_hook=unique_keys)
-            model = _KeysetModel.model_validate(document)
+            made: Keyset = _KeysetForm.model_validate(document).build()
         except ValidationError as fault:
             faults = faults_of(fault)
         except (ValueError, RecursionError):
             faults = ["no JSON document"]
         else:
-            made = tuple(
-                KeyEntry(one.id, one.kem, KeyState(one.state), one.since, one.digest)
-                for one in model.keys
-            )
-            states = Counter(one.state for one in made)
+            states = Counter(one.state for one in made.entries)
             faults = []
-            if len({one.id for one in made}) < len(made):
+            if len({one.id for one in made.entries}) < len(made.entries):
                 faults.append("two keys of one id")
             if states[KeyState.ACTIVE] != 1:
                 faults.append(f"{states[KeyState.ACTIVE]} active keys where there must be one")
             if states[KeyState.PENDING] > 1:
                 faults.append("two pending keys")
             if not faults:
-                return cls(model.serial, made)
+                return made
         raise InvalidFile(f"file {name}", rule, faults, reason=Reason.DAMAGED)
 
 
-class _EntryModel(Strict):
+_STATES = Literal["pending", "active", "expired", "closed", "destroyed"]
+
+
+class _EntryForm(Form):
+    makes = KeyEntry
+
     id: Annotated[int, Field(ge=0, lt=_IDS)]
     kem: int
-    state: Literal["pending", "active", "expired", "closed", "destroyed"]
+    state: Annotated[KeyState, Written(_STATES, KeyState, str)]
     since: Annotated[float, Field(allow_inf_nan=False)]
     digest: Hex64
 
 
-class _KeysetModel(Strict):
+class _KeysetForm(Form):
+    makes = Keyset
+
     format: Literal["chaffinch/keyset@1"]
     serial: Annotated[int, Field(ge=1, lt=1 << 64)]
-    keys: list[_EntryModel]
+    entries: Annotated[Many[Annotated[KeyEntry, _EntryForm.written()]], Field(alias="keys")]

@@ -21,12 +21,14 @@ from chaffinch.disk.files import atomic
 from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.plans import check_certificate as checker
-from chaffinch.plans.plan_document import guarantee_document, honest_document
+from chaffinch.plans.plan_document import GuaranteeForm, HonestForm
 from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.forms import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import answer_labels
-from chaffinch.wire.documents import identified
+from chaffinch.wire.documents import (
+    identified,
+)
 
 if TYPE_CHECKING:
     from chaffinch.plans.parts import Part
@@ -186,7 +188,7 @@ def _body(plan: Plan, cover: Cover, units: list[int]) -> dict[str, Any]:
 
     ``units`` says how many of the mechanisms that were covered belong to each part.
     """
-    promise, runs = guarantee_document(plan.guarantee), iter(cover.runs)
+    promise, runs = GuaranteeForm.document(plan.guarantee), iter(cover.runs)
     grid = None
     if cover.growth is not None:
         numerator, denominator = cover.growth.as_integer_ratio()
@@ -215,7 +217,7 @@ def _honest(plan: Plan) -> dict[str, Any]:
     """Return of how many people the crowd is, where some of them may lie."""
     if plan.honest is None:
         return {}
-    return {"reports": plan.reports, "honest": honest_document(plan.honest)}
+    return {"reports": plan.reports, "honest": HonestForm.document(plan.honest)}
 
 
 def _part(part: Part) -> dict[str, Any]:

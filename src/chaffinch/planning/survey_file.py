@@ -21,13 +21,19 @@ from chaffinch.planning.planner import plan
 from chaffinch.planning.wishes import MOST_MESSAGES, Error, charged_delta, default_delta
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.plan import Plan
-from chaffinch.plans.plan_document import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
+from chaffinch.plans.plan_document import BitForm, ChoiceForm, FlagsForm, NumberForm, Values
 from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.dialect import Settings
-from chaffinch.wire.documents import Strict, guess_of, message_of
+from chaffinch.wire.document_forms import (
+    Strict,
+)
+from chaffinch.wire.documents import (
+    guess_of,
+    message_of,
+)
 
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"
@@ -116,14 +122,14 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 """
 
 
-class _Bit(BitModel):
+class _Bit(BitForm):
     column: str | None = None
     by: str | None = None
     protocol: str | None = None
 
 
-class _Choice(ChoiceModel):
-    values: list[str] | Range = Field(default_factory=list)
+class _Choice(ChoiceForm):
+    values: Values = Field(default_factory=list)
     values_file: str | None = None
     dates: Literal["month", "weekday", "quarter", "hour"] | None = None
     column: str | None = None
@@ -131,13 +137,13 @@ class _Choice(ChoiceModel):
     protocol: str | None = None
 
 
-class _Number(NumberModel):
+class _Number(NumberForm):
     column: str | None = None
     by: str | None = None
     protocol: str | None = None
 
 
-class _Flags(FlagsModel):
+class _Flags(FlagsForm):
     column: str | None = None
     protocol: str | None = None
 

@@ -11,14 +11,20 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import label
-from chaffinch.wire.documents import Strict, read_toml
+from chaffinch.wire.document_forms import (
+    Form,
+    Many,
+)
+from chaffinch.wire.documents import (
+    read_toml,
+)
 from chaffinch.wire.envelopes import HYBRID, X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 
@@ -165,55 +171,42 @@ class Parties:
             "them up."
         )
 
-    def document(self) -> dict[str, Any]:
-        """Return the parties as they stand in a plan file."""
-        return {
-            "hops": [vars(hop).copy() for hop in self.hops],
-            "analyzer": vars(self.analyzer).copy(),
-            "outer_kem": self.outer_kem,
-        }
 
-
-class PartyModel(Strict):
+class PartyForm(Form):
     """One operator."""
+
+    makes = Party
 
     name: str
     identity: str
     address: str
 
-    def build(self) -> Party:
-        """Return the party."""
-        return Party(self.name, self.identity, self.address)
 
-
-class PartiesModel(Strict):
+class PartiesForm(Form):
     """Who runs a plan: the hops of the shuffler in their order, and the analyzer."""
 
-    hops: Annotated[list[PartyModel], Field(min_length=1, max_length=MOST_HOPS)]
-    analyzer: PartyModel
-    outer_kem: Literal["x25519", "x25519-ml-kem-768"]
+    makes = Parties
+    leaves_out_defaults = False
 
-    def build(self) -> Parties:
-        """Return the parties."""
-        hops = tuple(hop.build() for hop in self.hops)
-        return Parties(hops, self.analyzer.build(), self.outer_kem)
-
-
-_Model = TypeVar("_Model", bound=PartiesModel)
+    hops: Annotated[
+        Many[Annotated[Party, PartyForm.written()]], Field(min_length=1, max_length=MOST_HOPS)
+    ]
+    analyzer: Annotated[Party, PartyForm.written()]
+    outer_kem: Literal["x25519", "x25519-ml-kem-768"] = "x25519"
 
 
 def read_parties(path: str | Path) -> Parties:
     """Return the parties that a file names; refuse one that breaks a rule, with all its faults."""
-    return read_parties_file(path, PartiesModel).build()
+    parties: Parties = read_parties_file(path, PartiesForm)
+    return parties
 
 
-def read_parties_file(path: str | Path, kind: type[_Model]) -> _Model:
+def read_parties_file(path: str | Path, form: type[PartiesForm]) -> Any:
     """Return what a file says of the parties of some kind of plan."""
-
-    def validate(found: dict[str, Any]) -> _Model:
-        model = kind.model_validate({"outer_kem": "x25519", **found})
-        model.build()  # what a party may be is for it to say
-        return model
-
-    hint = "`chaffinch plan --example-parties` prints one to start from"
-    return read_toml(path, validate, kind, rule="a list of the parties who run a plan", hint=hint)
+    return read_toml(
+        path,
+        lambda found: form.model_validate(found).build(),
+        form,
+        rule="a list of the parties who run a plan",
+        hint="`chaffinch plan --example-parties` prints one to start from",
+    )

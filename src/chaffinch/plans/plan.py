@@ -20,23 +20,19 @@ from chaffinch.plans.kinds import LARGEST_FILE, Kind
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
-from chaffinch.plans.plan_document import (
-    PlanModel,
-    group_document,
-    guarantee_document,
-    honest_document,
-    question_document,
-)
+from chaffinch.plans.plan_document import MessagesForm, PlanForm
 from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
+from chaffinch.wire.document_forms import (
+    exact_text,
+)
 from chaffinch.wire.documents import (
     digest,
-    exact_text,
+    file_model,
     identified,
     read_document,
-    real_text,
     require_round_trip,
     save_document,
 )
@@ -353,11 +349,11 @@ class Plan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        return digest(_PLAN_FORMAT, _plan_body(self))
+        return digest(_PLAN_FORMAT, PlanForm.document(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that other parties can load and verify."""
-        save_document(path, _PLAN_FORMAT, _plan_body(self))
+        save_document(path, _PLAN_FORMAT, PlanForm.document(self))
 
     def certificate(self) -> Certificate:
         """Return what a stranger needs to check the promise, for ``tools/check_certificate.py``.
@@ -395,7 +391,7 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
-        return identified(_PLAN_FORMAT, _plan_body(self))
+        return identified(_PLAN_FORMAT, PlanForm.document(self))
 
     def __repr__(self) -> str:
         parts = ", ".join(
@@ -455,73 +451,27 @@ def load_plan(path: str | Path) -> Plan:
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
     """Return the plan in a text."""
-    model, body = read_document(text, PlanModel, _PLAN_FORMAT, name=name)
-    return require_round_trip(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
-
-
-def _plan_body(plan: Plan) -> dict[str, Any]:
-    """Return everything a plan file holds but its format and its id."""
-    return {
-        "title": plan.title,
-        "crowd": {
-            "users": plan.users,
-            "reports": plan.reports,
-            "counted_on": plan.crowd,
-            "rounds": plan.rounds,
-        }
-        | ({"contributions": plan.contributions} if plan.contributions > 1 else {})
-        | ({} if plan.honest is None else {"honest": honest_document(plan.honest)}),
-        "questions": [
-            {
-                "name": part.name,
-                "question": question_document(part.question),
-                "protocol": part.protocol.document(),
-            }
-            | ({"answers_to": part.answers_to} if part.answers_to else {})
-            for part in plan.parts
-        ],
-        "guarantee": guarantee_document(plan.guarantee),
-        "honest_shares": [
-            {"share": exact_text(share), "epsilon": real_text(epsilon)}
-            for share, epsilon in plan.shares
-        ],
-        "messages": {"slots": plan.slots, "codes": plan.codes}
-        | ({"varying": list(plan.varying)} if plan.varying else {}),
-    } | _optional(plan)
-
-
-def _optional(plan: Plan) -> dict[str, Any]:
-    """Return the parts of a document that most plans do not have."""
-    group = {} if plan.group is None else {"public_group": group_document(plan.group)}
-    return group | ({} if plan.parties is None else {"parties": plan.parties.document()})
-
-
-def _built_plan(model: PlanModel) -> Plan:
-    plan = Plan(
-        title=model.title,
-        parts=tuple(
-            Part(one.name, one.question.build(), one.protocol.build(), one.answers_to)
-            for one in model.questions
-        ),
-        users=model.crowd.users,
-        reports=model.crowd.reports,
-        crowd=model.crowd.counted_on,
-        rounds=model.crowd.rounds,
-        epsilon=float(model.guarantee.epsilon),
-        delta=float(model.guarantee.delta),
-        shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
-        contributions=model.crowd.contributions or 1,
-        honest=None if model.crowd.honest is None else model.crowd.honest.build(),
-        group=None if model.public_group is None else model.public_group.build(),
-        parties=None if model.parties is None else model.parties.build(),
+    form, body = read_document(text, PlanForm, _PLAN_FORMAT, name=name)
+    return require_round_trip(
+        lambda: _built_plan(form), PlanForm.document, body, name=name, rule=_RULE
     )
+
+
+def plan_schema() -> dict[str, Any]:
+    """Return the JSON Schema of plan files."""
+    schema: dict[str, Any] = file_model(PlanForm, _PLAN_FORMAT).model_json_schema()
+    return schema
+
+
+def _built_plan(form: PlanForm) -> Plan:
+    said = form.build()
+    promise = said.pop("guarantee")
+    for follows in MessagesForm.model_fields:
+        del said[follows]
+    plan = Plan(**said, epsilon=promise.epsilon, delta=promise.delta)
     needed = [one.answers_to for one in expanded(plan.questions.items())]
     if needed != [part.answers_to for part in plan.parts]:
         raise InvalidInput(
             "parts of a plan", "with a count of who answered where it is needed", "others"
         )
     return plan
-
-
-def _real(text: str) -> float:
-    return float("inf") if text == "infinite" else float(text)

@@ -6,19 +6,19 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core import SchemaValidator, core_schema
 
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.parties import PartiesModel
+from chaffinch.plans.parties import Parties, PartiesForm
+from chaffinch.plans.parts import Part
 from chaffinch.privacy import Guarantee
-from chaffinch.protocols import every_protocol, known_kinds, protocol_named
-from chaffinch.protocols.base import ProtocolModel
+from chaffinch.protocols import Protocol, every_protocol, known_kinds, protocol_named
 from chaffinch.questions import (
     COUNT,
     LARGEST_VALUE,
@@ -31,100 +31,145 @@ from chaffinch.questions import (
     PublicGroup,
     Question,
 )
-from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, exact_text, real_text
+from chaffinch.wire.document_forms import (
+    Exact,
+    Form,
+    Many,
+    RealNumber,
+    RealText,
+    Written,
+    real_text,
+)
+
+# ---------------------------------------------------------------------- questions
 
 _End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
-class Range(Strict):
+class Range(Form):
     """Whole numbers from ``first`` to ``last``, both included."""
 
     first: _End
     last: _End
 
+    def build(self) -> range:
+        """Return the numbers."""
+        return range(self.first, self.last + 1)
 
-class BitModel(Strict):
+
+def _read_values(values: list[str] | Range) -> list[str] | range:
+    return values.build() if isinstance(values, Range) else values
+
+
+def _write_values(values: Sequence[str] | range) -> list[str] | dict[str, int]:
+    return {"first": values[0], "last": values[-1]} if isinstance(values, range) else [*values]
+
+
+Values = Annotated[list[str] | range, Written(list[str] | Range, _read_values, _write_values)]
+"""The values of a choice: a list, or a range of whole numbers."""
+
+
+class QuestionForm(Form):
+    """A question, with nothing left to a default."""
+
+    leaves_out_defaults = False
+
+
+class BitForm(QuestionForm):
     """Yes or no."""
+
+    makes = Bit
 
     kind: Literal["bit"]
     missing: str = REFUSE
 
-    def build(self) -> Question:
-        """Return the question."""
-        return Bit(self.missing)
 
-
-class ChoiceModel(Strict):
+class ChoiceForm(QuestionForm):
     """One of several values."""
 
+    makes = Choice
+
     kind: Literal["choice"]
-    values: list[str] | Range
     missing: str = REFUSE
+    values: Values
     unknown: str | None = None
 
-    def build(self) -> Question:
-        """Return the question."""
-        values = self.values
-        listed = range(values.first, values.last + 1) if isinstance(values, Range) else values
-        return Choice(listed, missing=self.missing, unknown=self.unknown)
+
+def _read_missing(missing: float | str) -> float | str:
+    return missing if missing in (COUNT, REFUSE) else float(missing)
 
 
-class NumberModel(Strict):
+def _write_missing(missing: float | str) -> str:
+    return missing if isinstance(missing, str) else real_text(float(missing))
+
+
+_Bound = Annotated[float, Written(float | RealNumber, float, real_text)]
+_GapOfNumber = float | RealNumber | Literal["count", "refuse"]
+
+
+class NumberForm(QuestionForm):
     """A number between bounds."""
 
+    makes = Number
+
     kind: Literal["number"]
-    low: float | RealNumber
-    high: float | RealNumber
+    missing: Annotated[float | str, Written(_GapOfNumber, _read_missing, _write_missing)] = REFUSE
+    low: _Bound
+    high: _Bound
     unit: str = ""
-    missing: float | RealNumber | Literal["count", "refuse"] = REFUSE
     clip: bool = False
     quantiles: bool = False
 
-    def build(self) -> Question:
-        """Return the question."""
-        missing = self.missing
-        if isinstance(missing, str) and missing not in (COUNT, REFUSE):
-            missing = float(missing)
-        return Number(
-            float(self.low), float(self.high), self.unit, missing, self.clip, self.quantiles
-        )
 
-
-class FlagsModel(Strict):
+class FlagsForm(QuestionForm):
     """Several yes/no answers."""
 
+    makes = Flags
+
     kind: Literal["flags"]
-    names: list[str]
     missing: str = REFUSE
-
-    def build(self) -> Question:
-        """Return the question."""
-        return Flags(self.names, missing=self.missing)
+    names: Many[str]
 
 
-class CrossedModel(Strict):
+def _one_of(*forms: type[Form]) -> Written:
+    """Return how a question of one of several kinds is written."""
+    known = {get_args(form.model_fields["kind"].annotation)[0]: form for form in forms}
+    either: Any = Annotated[Union[forms], Field(discriminator="kind")]  # noqa: UP007 - made at run time
+    return Written(either, Form.build, lambda question: known[question.kind].document(question))
+
+
+class CrossedForm(Form):
     """One of the questions of a cross."""
 
     name: str
-    question: Annotated[BitModel | ChoiceModel | NumberModel, Field(discriminator="kind")]
+    question: Annotated[Bit | Choice | Number, _one_of(BitForm, ChoiceForm, NumberForm)]
 
 
-class CrossModel(Strict):
+def _read_crossed(forms: Sequence[CrossedForm]) -> dict[str, Question]:
+    return {one.name: one.question for one in forms}
+
+
+def _write_crossed(questions: Mapping[str, Question]) -> list[dict[str, Any]]:
+    return [CrossedForm.as_tuple().write(pair) for pair in questions.items()]
+
+
+class CrossForm(Form):
     """Questions planned as one choice; a number among them, the last, has so many levels."""
 
+    makes = Cross
+
     kind: Literal["cross"]
-    questions: Annotated[list[CrossedModel], Field(min_length=2)]
+    questions: Annotated[
+        Mapping[str, Bit | Choice | Number],
+        Written(Annotated[list[CrossedForm], Field(min_length=2)], _read_crossed, _write_crossed),
+    ]
     levels: int | None = None
 
-    def build(self) -> Question:
-        """Return the question."""
-        named: dict[str, Any] = {one.name: one.question.build() for one in self.questions}
-        return Cross(named, self.levels)
+
+AnyQuestion = Annotated[Question, _one_of(BitForm, ChoiceForm, NumberForm, FlagsForm, CrossForm)]
 
 
-QuestionModel = Annotated[
-    BitModel | ChoiceModel | NumberModel | FlagsModel | CrossModel, Field(discriminator="kind")
-]
+# ---------------------------------------------------------------------- protocols
 
 
 class _ByKind:
@@ -138,15 +183,16 @@ class _ByKind:
         source: object, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda document: _union_of(known_kinds()).validate_python(document)
+            lambda document: _union_of(known_kinds()).validate_python(document),
+            serialization=core_schema.plain_serializer_function_ser_schema(Protocol.document),
         )
 
     @staticmethod
     def __get_pydantic_json_schema__(
         schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        models = tuple(protocol.model for protocol in every_protocol())
-        every: Any = Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007 - made at run time
+        forms = tuple(protocol.form() for protocol in every_protocol())
+        every: Any = Annotated[Union[forms], Field(discriminator="kind")]  # noqa: UP007 - made at run time
         return handler(TypeAdapter(every).core_schema)
 
 
@@ -160,39 +206,43 @@ def _union_of(kinds: tuple[str, ...]) -> SchemaValidator:
     return SchemaValidator(core_schema.tagged_union_schema(choices, discriminator="kind"))
 
 
-def _read_protocol(kind: str, document: object) -> ProtocolModel:
-    return protocol_named(kind).model.model_validate(document)
+def _read_protocol(kind: str, document: object) -> Protocol:
+    made: Protocol = protocol_named(kind).form().model_validate(document).build()
+    return made
 
 
-class PartModel(Strict):
+# ---------------------------------------------------------------------- plans
+
+
+class PartForm(Form):
     """One question with its protocol.
 
     ``answers_to`` names the number before it whose missing answers are counted: then this bit,
     which nobody is asked, says whether that was answered.
     """
 
+    makes = Part
+
     name: str
-    question: QuestionModel
-    protocol: Annotated[ProtocolModel, _ByKind]
+    question: AnyQuestion
+    protocol: Annotated[Protocol, _ByKind]
     answers_to: str | None = None
 
 
-class HonestModel(Strict):
+class HonestForm(Form):
     """How likely each of the others in a batch is to be honest, and how that is meant.
 
     ``independent``: each of them with this chance, independently of one another, of the answers,
     and of who is in a batch together. Liars are people, not reports.
     """
 
+    makes = HonestShare
+
     share: Exact
     reading: Literal["independent"]
 
-    def build(self) -> HonestShare:
-        """Return the share."""
-        return HonestShare(Fraction(self.share), self.reading)
 
-
-class CrowdModel(Strict):
+class CrowdForm(Form):
     """Who takes part, and whom the guarantee counts on.
 
     With ``honest`` the chance that too few of the people behind the reports are honest is part
@@ -201,14 +251,16 @@ class CrowdModel(Strict):
 
     users: int
     reports: int
-    counted_on: int
+    crowd: Annotated[int, Field(alias="counted_on")]
     rounds: int
-    contributions: Annotated[int, Field(ge=2)] | None = None
-    honest: HonestModel | None = None
+    contributions: Annotated[int, Field(ge=2)] = 1
+    honest: Annotated[HonestShare, HonestForm.written()] | None = None
 
 
-class GuaranteeModel(Strict):
+class GuaranteeForm(Form):
     """The promise in full; everything except epsilon and delta follows from the rest."""
+
+    makes = Guarantee
 
     epsilon: RealText
     delta: RealText
@@ -219,14 +271,14 @@ class GuaranteeModel(Strict):
     method: Literal["exact", "upper-bound"]
 
 
-class ShareModel(Strict):
+class ShareForm(Form):
     """What is left when only a share of the users is honest."""
 
     share: Exact
     epsilon: RealText
 
 
-class MessagesModel(Strict):
+class MessagesForm(Form):
     """The size of what is sent: all reports of a plan have one length, whatever is in them.
 
     ``varying`` names the questions whose number of messages in a report follows the noise, and
@@ -236,85 +288,35 @@ class MessagesModel(Strict):
 
     slots: int
     codes: int
-    varying: Annotated[list[str], Field(min_length=1)] | None = None
+    varying: Annotated[Many[str], Field(min_length=1)] = ()
 
 
-class PublicGroupModel(Strict):
+class PublicGroupForm(Form):
     """The question whose answers are public, and the group that this plan is for."""
 
+    makes = PublicGroup
+
     name: str
-    question: Annotated[BitModel | ChoiceModel, Field(discriminator="kind")]
+    question: Annotated[Bit | Choice, _one_of(BitForm, ChoiceForm)]
     value: str | None = None
 
-    def build(self) -> PublicGroup:
-        """Return the group."""
-        return PublicGroup(self.name, self.question.build(), self.value)  # type: ignore[arg-type]
 
-
-class PlanModel(Strict):
+class PlanForm(Form):
     """A plan file."""
 
-    format: Literal["chaffinch/plan@1"]
-    id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    makes = dict  # a plan is above this file: it is made where it is declared
+
     title: str
-    crowd: CrowdModel
-    questions: Annotated[list[PartModel], Field(min_length=1)]
-    guarantee: GuaranteeModel
-    honest_shares: list[ShareModel]
-    messages: MessagesModel
-    public_group: PublicGroupModel | None = None
-    parties: PartiesModel | None = None
-
-
-def group_document(group: PublicGroup) -> dict[str, Any]:
-    """Return a public group as it stands in a plan file."""
-    chosen = {} if group.value is None else {"value": group.value}
-    return {"name": group.name, "question": question_document(group.question)} | chosen
-
-
-def honest_document(honest: HonestShare) -> dict[str, Any]:
-    """Return a share of honest people as it stands in a plan file."""
-    return {"share": exact_text(honest.share), "reading": honest.reading}
-
-
-def guarantee_document(promise: Guarantee) -> dict[str, str]:
-    """Return a promise as it stands in a plan file."""
-    return {
-        "epsilon": real_text(promise.epsilon),
-        "delta": real_text(promise.delta),
-        "neighbours": promise.neighbours,
-        "view": promise.view,
-        "crowd": promise.crowd,
-        "local_epsilon": real_text(promise.local_epsilon),
-        "method": promise.method,
-    }
-
-
-def question_document(question: Question) -> dict[str, Any]:
-    """Return a question as it stands in a file, with nothing left to a default."""
-    if isinstance(question, Cross):
-        crossed = [
-            {"name": name, "question": question_document(one)}
-            for name, one in question.questions.items()
-        ]
-        levels = {} if question.levels is None else {"levels": question.levels}
-        return {"kind": question.kind, "questions": crossed} | levels
-    document: dict[str, Any] = {"kind": question.kind, "missing": question.missing}
-    if isinstance(question, Choice):
-        values = question.values
-        listed = isinstance(values, tuple)
-        document["values"] = list(values) if listed else {"first": values[0], "last": values[-1]}
-        document["unknown"] = question.unknown
-    elif isinstance(question, Number):
-        document |= {
-            "low": real_text(question.low),
-            "high": real_text(question.high),
-            "unit": question.unit,
-            "clip": question.clip,
-            "quantiles": question.quantiles,
-        }
-        if not isinstance(question.missing, str):
-            document["missing"] = real_text(float(question.missing))
-    elif isinstance(question, Flags):
-        document["names"] = list(question.names)
-    return document
+    counted: Annotated[CrowdForm, Field(alias="crowd")]
+    parts: Annotated[
+        Many[Annotated[Part, PartForm.written()]], Field(min_length=1, alias="questions")
+    ]
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    shares: Annotated[
+        Many[Annotated[tuple[Fraction, float], ShareForm.as_tuple()]], Field(alias="honest_shares")
+    ]
+    sizes: Annotated[MessagesForm, Field(alias="messages")]
+    group: Annotated[
+        Annotated[PublicGroup, PublicGroupForm.written()] | None, Field(alias="public_group")
+    ] = None
+    parties: Annotated[Parties, PartiesForm.written()] | None = None

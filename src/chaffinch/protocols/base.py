@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,7 +25,10 @@ from chaffinch.errors import InvalidInput, checks
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
-from chaffinch.wire.documents import Strict, exact_text
+from chaffinch.wire.document_forms import (
+    Form,
+    form_of,
+)
 from chaffinch.wire.messages import Rows
 
 if TYPE_CHECKING:
@@ -120,23 +123,12 @@ class EncodingSeconds:
     """Each message of it, encoded and written."""
 
 
-class ProtocolModel(Strict):
-    """A protocol as it stands in a plan file."""
-
-    kind: str
-
-    def build(self) -> Protocol:
-        """Return the protocol."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class Protocol(ABC):
     """One way to protect one question, with exact parameters."""
 
     kind: ClassVar[str]
     shapes: ClassVar[tuple[str, ...]]
-    model: ClassVar[type[ProtocolModel]]
     sizes_tell_noise: ClassVar[bool] = False
     """Whether who knows the number of messages of each report knows more than from their sum."""
     seconds: ClassVar[EncodingSeconds]
@@ -335,15 +327,14 @@ class Protocol(ABC):
     def sentence(self) -> str:
         """Return what a device does, as part of a sentence."""
 
+    @classmethod
+    def form(cls) -> type[Form]:
+        """Return how it stands in a plan file: its kind, and its parameters by their names."""
+        return form_of(cls, kind=cls.kind)
+
     def document(self) -> dict[str, Any]:
         """Return the protocol as it stands in a plan file."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        written = {
-            name: exact_text(value) if isinstance(value, Fraction) else value
-            for name, value in values.items()
-            if value is not None
-        }
-        return {"kind": self.kind, **written}
+        return self.form().document(self)
 
 
 def cut_chance(chance: float, records: int) -> Fraction:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from chaffinch.protocols.base import (
     Coded,
     EncodingSeconds,
     Protocol,
-    ProtocolModel,
     Reading,
     Setting,
     Variant,
@@ -41,7 +40,6 @@ from chaffinch.protocols.base import (
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact
 
 if TYPE_CHECKING:
     from chaffinch.protocols.joint import FlippedTogether
@@ -49,18 +47,6 @@ if TYPE_CHECKING:
     from chaffinch.protocols.noise import DecoyNoise, Draws, MessageNoise, Places, Truth
 
 _NAME = "clear with decoys"
-
-
-class DecoysModel(ProtocolModel):
-    """Clear answers among decoys."""
-
-    kind: Literal["decoys"]
-    decoy_slots: int
-    decoy_rate: Exact
-
-    def build(self) -> Decoys:
-        """Return the protocol."""
-        return Decoys(self.decoy_slots, Fraction(self.decoy_rate))
 
 
 @dataclass(frozen=True)
@@ -73,7 +59,6 @@ class Decoys(Protocol):
     kind: ClassVar[str] = "decoys"
     clear: ClassVar[bool] = True
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice")
-    model: ClassVar[type[ProtocolModel]] = DecoysModel
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.0e-5, 1.8e-7, 5.4e-8, 3.2e-8)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from chaffinch.protocols.base import (
     Coded,
     EncodingSeconds,
     Protocol,
-    ProtocolModel,
     Setting,
     Thermometer,
     Variant,
@@ -33,7 +32,6 @@ from chaffinch.protocols.flipped_records import flip_row
 from chaffinch.questions import Number, Question
 from chaffinch.sampling import Words, bernoulli
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact
 
 if TYPE_CHECKING:
     from chaffinch.protocols.noise import Draws, Noise, Places, Truth
@@ -41,19 +39,6 @@ if TYPE_CHECKING:
 _RESOLUTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _FEWEST_STEPS = 8
 """A spread read from fewer steps than this says little."""
-
-
-class EncodedModel(ProtocolModel):
-    """A number in bits."""
-
-    kind: Literal["encoded"]
-    flip_probability: Exact
-    resolution: int
-    together: bool
-
-    def build(self) -> Encoded:
-        """Return the protocol."""
-        return Encoded(Fraction(self.flip_probability), self.resolution, self.together)
 
 
 @dataclass(frozen=True)
@@ -70,7 +55,6 @@ class Encoded(Protocol):
 
     kind: ClassVar[str] = "encoded"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
-    model: ClassVar[type[ProtocolModel]] = EncodedModel
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.2e-5, 0.0, 3.5e-8, 1.7e-8)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from chaffinch.protocols.base import (
     Coded,
     EncodingSeconds,
     Protocol,
-    ProtocolModel,
     Setting,
     Variant,
     answer_labels,
@@ -31,26 +30,12 @@ from chaffinch.protocols.flipped_records import flip_values, overflow, slots_for
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, permutation
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact
 
 if TYPE_CHECKING:
     from chaffinch.protocols.joint import FlippedTogether
     from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 
 _NAME = "flips with decoys"
-
-
-class FlippedDecoysModel(ProtocolModel):
-    """Flips among flipped decoys."""
-
-    kind: Literal["flipped-decoys"]
-    flip_probability: Exact
-    decoys: int
-    slots: int
-
-    def build(self) -> FlippedDecoys:
-        """Return the protocol."""
-        return FlippedDecoys(Fraction(self.flip_probability), self.decoys, self.slots)
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,6 @@ class FlippedDecoys(Protocol):
 
     kind: ClassVar[str] = "flipped-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("choice",)
-    model: ClassVar[type[ProtocolModel]] = FlippedDecoysModel
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(4.3e-5, 4.5e-7, 1.9e-7, 9.3e-9)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from chaffinch.protocols.base import (
     Coded,
     EncodingSeconds,
     Protocol,
-    ProtocolModel,
     Setting,
     Variant,
     answer_labels,
@@ -31,26 +30,12 @@ from chaffinch.protocols.flipped_records import flip_row, flip_values, overflow,
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, bernoulli
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact
 
 if TYPE_CHECKING:
     from chaffinch.protocols.joint import FlippedTogether
     from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 
 _COPIES = (2, 4, 8, 16, 32)
-
-
-class FlipsModel(ProtocolModel):
-    """Flips, perhaps with copies."""
-
-    kind: Literal["flips"]
-    flip_probability: Exact
-    copies: int
-    slots: int | None = None
-
-    def build(self) -> Flips:
-        """Return the protocol."""
-        return Flips(Fraction(self.flip_probability), self.copies, self.slots)
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,6 @@ class Flips(Protocol):
 
     kind: ClassVar[str] = "flips"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags")
-    model: ClassVar[type[ProtocolModel]] = FlipsModel
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 5.8e-7, 0.0, 1.0e-7)
 
     def __post_init__(self) -> None:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TypeVar, get_args
+from dataclasses import fields
+from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy import Mechanism
 from chaffinch.privacy.mechanism_documents import add_mechanisms
-from chaffinch.protocols.base import Protocol, ProtocolModel
+from chaffinch.protocols.base import Protocol
 from chaffinch.protocols.registry import ADDED, PROTOCOLS
 
 _Registered = TypeVar("_Registered", bound=type[Protocol])
-NEEDED = ("kind", "shapes", "model", "seconds")
+NEEDED = ("kind", "shapes", "seconds")
 _SHAPES = ("bit", "choice", "number", "flags")
 _KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
@@ -49,7 +50,7 @@ def _check_class(protocol: object) -> None:
         rule = "one that says its " + ", ".join(missing)
         raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one that does not"))
     _check_kind(protocol.__name__, protocol.kind, protocol.shapes)
-    _check_model(protocol, protocol.model)
+    _check_parameters(protocol)
     brought: tuple[object, ...] = protocol.mechanisms
     if not all(isinstance(one, type) and issubclass(one, Mechanism) for one in brought):
         rule = "classes of mechanisms"
@@ -63,15 +64,21 @@ def _check_kind(name: str, kind: object, shapes: tuple[str, ...]) -> None:
         raise InvalidInput(f"shapes of {name}", f"some of {', '.join(_SHAPES)}", shapes)
 
 
-def _check_model(protocol: type[Protocol], model: object) -> None:
-    """Refuse a model from which the protocol would not come back."""
-    if not (isinstance(model, type) and issubclass(model, ProtocolModel)):
-        raise InvalidInput(f"model of {protocol.__name__}", "a subclass of ProtocolModel", model)
-    kinds = get_args(model.model_fields["kind"].annotation)
-    if kinds != (protocol.kind,):
-        raise InvalidInput(f"kind in {model.__name__}", f"Literal[{protocol.kind!r}]", kinds)
-    stored = [name for name in model.model_fields if name != "kind"]
+def _check_parameters(protocol: type[Protocol]) -> None:
+    """Refuse a protocol that would not come back from a plan file as it was."""
+    if "__dataclass_fields__" not in protocol.__dict__:
+        raise InvalidInput(
+            f"protocol {protocol.__name__}", "a dataclass", Unquoted("another class")
+        )
+    try:
+        protocol.form()
+    except TypeError as fault:
+        rule = "whole numbers, texts, fractions, or tuples and dataclasses of these"
+        raise InvalidInput(
+            f"parameters of {protocol.__name__}", rule, Unquoted(str(fault))
+        ) from None
+    stored = [field.name for field in fields(protocol)]
     taken = list(inspect.signature(protocol).parameters)
     if stored != taken:
-        rule = "those of the protocol: " + ", ".join(taken)
-        raise InvalidInput(f"fields of {model.__name__}", rule, Unquoted(", ".join(stored)))
+        rule = "its fields: " + ", ".join(stored)
+        raise InvalidInput(f"arguments of {protocol.__name__}", rule, Unquoted(", ".join(taken)))

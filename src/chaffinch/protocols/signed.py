@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from chaffinch.protocols.base import (
     Coded,
     EncodingSeconds,
     Protocol,
-    ProtocolModel,
     Reading,
     Setting,
     Thermometer,
@@ -47,7 +46,6 @@ from chaffinch.protocols.base import (
 from chaffinch.questions import Question
 from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact, Strict, exact_text
 
 if TYPE_CHECKING:
     from chaffinch.protocols.joint import SignedTogether
@@ -66,40 +64,6 @@ _MANY_STEPS = 250
 """From here on the first of two digits is worth twice the messages."""
 _MOST_ROOM = 200
 """A report has room for at most so many messages of noise, if that can be: a few kilobytes."""
-
-
-class DigitModel(Strict):
-    """One digit of a number among signed decoys."""
-
-    ratio: Exact
-    flood: list[Exact]
-    steps: int
-
-    def build(self) -> Digit:
-        """Return the digit."""
-        return Digit(Fraction(self.ratio), _fractions(self.flood), self.steps)
-
-
-class SignedModel(ProtocolModel):
-    """Clear answers among signed decoys."""
-
-    kind: Literal["signed-decoys"]
-    ratio: Exact
-    flood: list[Exact]
-    cut_for: int
-    room: int
-    steps: int | None = None
-    finer: list[DigitModel] | None = None
-
-    def build(self) -> Signed:
-        """Return the protocol."""
-        finer = None if self.finer is None else tuple(digit.build() for digit in self.finer)
-        ratio, flood = Fraction(self.ratio), _fractions(self.flood)
-        return Signed(ratio, flood, self.cut_for, self.room, self.steps, finer)
-
-
-def _fractions(texts: Sequence[str]) -> tuple[Fraction, ...]:
-    return tuple(Fraction(text) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -149,7 +113,6 @@ class Signed(Protocol):
 
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
-    model: ClassVar[type[ProtocolModel]] = SignedModel
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
     sizes_tell_noise: ClassVar[bool] = True
     clear: ClassVar[bool] = True
@@ -469,25 +432,6 @@ class Signed(Protocol):
             f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
             "noise: whoever opens reports must not work with the analyzer)"
         )
-
-    def document(self) -> dict[str, Any]:
-        """Return the protocol as it stands in a plan file."""
-        document = super().document()
-        document["flood"] = _texts(self.flood)
-        if self.finer is not None:
-            document["finer"] = [
-                {
-                    "ratio": exact_text(digit.ratio),
-                    "flood": _texts(digit.flood),
-                    "steps": digit.steps,
-                }
-                for digit in self.finer
-            ]
-        return document
-
-
-def _texts(rates: Sequence[Fraction]) -> list[str]:
-    return [exact_text(rate) for rate in rates]
 
 
 def _name(steps: int | None, digits: int = 1) -> str:

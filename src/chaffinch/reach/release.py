@@ -17,15 +17,15 @@ from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
 from chaffinch.release.export import TableColumns
-from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
+from chaffinch.release.publication import Publication
 from chaffinch.release.release_document import (
     Amount,
     Count,
-    GuaranteeModel,
+    Epsilon,
+    GuaranteeForm,
     Real,
-    ReleaseForm,
+    ReleaseFormat,
     Text,
-    float_of,
 )
 from chaffinch.release.statement import (
     Line,
@@ -37,10 +37,13 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.wire.documents import Hex32, Hex64, Strict
+from chaffinch.wire.document_forms import (
+    Form,
+    Hex32,
+    Hex64,
+    Many,
+)
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
-
-FORMAT = "chaffinch/reach-release@1"
 
 _UNIT = "ids"
 _WARNING = "Warning: "
@@ -131,35 +134,11 @@ class ReachRelease(Publication):
 
     def document(self) -> dict[str, Any]:
         """Return the release as JSON-ready data."""
-        return {
-            "format": FORMAT,
-            "plan": self.plan_id,
-            "title": self.title,
-            "version": self.version,
-            "guarantee": guarantee_document(self.guarantee),
-            "colluding_epsilon": finite_or_word(self.colluding_epsilon),
-            **_shuffler_part(self.shuffler_guarantee),
-            "key": self.key,
-            "batch": self.batch,
-            "publishers": list(self.publishers),
-            "filters": {
-                "bits": self.bits,
-                "hashes": self.hashes,
-                "frequencies": self.frequencies,
-                "flip_probability": self.flip,
-            },
-            "level": self.level,
-            "groups": [row._asdict() for row in self.rows],
-            "notes": list(self.notes),
-        }
+        return ReachReleaseDocument.document(self)
 
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
         return _release_statement(self)
-
-
-def _shuffler_part(promise: Guarantee | None) -> dict[str, Any]:
-    return {} if promise is None else {"shuffler_guarantee": guarantee_document(promise)}
 
 
 # ---------------------------------------------------------------------- what a release says
@@ -391,8 +370,10 @@ def _usual_by_name(release: ReachRelease) -> dict[str, Group]:
 # ---------------------------------------------------------------------- releases as files
 
 
-class GroupModel(Strict):
+class GroupForm(Form):
     """How many ids are in one group."""
+
+    makes = ReachRow
 
     group: Text
     kind: Literal["reach", "publisher", "only", "overlap", "frequency", "asked"]
@@ -404,55 +385,36 @@ class GroupModel(Strict):
     high_together: Amount
 
 
-class FilterModel(Strict):
+class FilterForm(Form):
     """What all filters had in common."""
 
     bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
     hashes: Count
     frequencies: Count
-    flip_probability: Annotated[float, Field(gt=0, lt=0.5)]
+    flip: Annotated[float, Field(gt=0, lt=0.5, alias="flip_probability")]
 
 
-class ReachReleaseModel(Strict):
+class ReachReleaseDocument(Form):
     """A release file."""
 
+    makes = ReachRelease
+
     format: Literal["chaffinch/reach-release@1"]
-    plan: Hex64
+    plan_id: Annotated[Hex64, Field(alias="plan")]
     title: Text
     version: Text
-    guarantee: GuaranteeModel
-    colluding_epsilon: Amount | Literal["infinite"]
-    shuffler_guarantee: GuaranteeModel | None = None
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    colluding_epsilon: Epsilon
+    shuffler_guarantee: Annotated[Guarantee, GuaranteeForm.written()] | None = None
     key: Hex32
     batch: Hex32
-    publishers: Annotated[list[Text], Field(min_length=1)]
-    filters: FilterModel
+    publishers: Annotated[Many[Text], Field(min_length=1)]
+    filters: FilterForm
     level: Annotated[float, Field(gt=0, lt=1)]
-    groups: Annotated[list[GroupModel], Field(min_length=1)]
-    notes: list[Text]
-
-    def build(self) -> ReachRelease:
-        """Return the release."""
-        return ReachRelease(
-            plan_id=self.plan,
-            title=self.title,
-            guarantee=self.guarantee.build(),
-            colluding_epsilon=float_of(self.colluding_epsilon),
-            key=self.key,
-            batch=self.batch,
-            publishers=tuple(self.publishers),
-            frequencies=self.filters.frequencies,
-            bits=self.filters.bits,
-            hashes=self.filters.hashes,
-            flip=self.filters.flip_probability,
-            level=self.level,
-            version=self.version,
-            rows=tuple(ReachRow(**dict(one)) for one in self.groups),
-            notes=tuple(self.notes),
-            shuffler_guarantee=(
-                None if self.shuffler_guarantee is None else self.shuffler_guarantee.build()
-            ),
-        )
+    rows: Annotated[
+        Many[Annotated[ReachRow, GroupForm.written()]], Field(min_length=1, alias="groups")
+    ]
+    notes: Many[Text]
 
 
 def load_release(path: str | Path) -> ReachRelease:
@@ -460,17 +422,17 @@ def load_release(path: str | Path) -> ReachRelease:
 
     That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
     """
-    return _FORM.load(path)
+    return _FORMAT.load(path)
 
 
 def read_release(text: str | bytes, *, name: str = "release") -> ReachRelease:
     """Return the release of a reach in a text."""
-    return _FORM.read(text, name=name)
+    return _FORMAT.read(text, name=name)
 
 
 def release_schema() -> dict[str, Any]:
     """Return the JSON Schema of release files of a reach."""
-    return ReachReleaseModel.model_json_schema()
+    return ReachReleaseDocument.model_json_schema()
 
 
 def _reach_faults(release: ReachRelease) -> Iterator[str]:
@@ -486,8 +448,8 @@ def _reach_faults(release: ReachRelease) -> Iterator[str]:
         yield "groups that do not begin with one reach"
 
 
-_FORM = ReleaseForm(
-    FORMAT,
-    lambda document: ReachReleaseModel.model_validate(document).build(),
+_FORMAT: ReleaseFormat[ReachRelease] = ReleaseFormat(
+    "chaffinch/reach-release@1",
+    lambda document: ReachReleaseDocument.model_validate(document).build(),
     _reach_faults,
 )

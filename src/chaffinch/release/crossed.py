@@ -5,11 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from chaffinch.charts.rounding import decimal_places
 from chaffinch.questions import BETWEEN, MISSING
+from chaffinch.release.release_document import Amount, Real, Text
 from chaffinch.release.statement import Grid, Line, Section
+from chaffinch.wire.document_forms import (
+    Form,
+    Many,
+)
 
 _MOST_NAMED = 10
 _MOST_ROWS, _MOST_COLUMNS = 60, 12
@@ -85,17 +92,10 @@ class Crossed:
             told = f"mean of {row.question}" if row.kind == "mean" else f"share of {told}"
         return f"{told}, {'of all ' * row.of_all}where {where}" if where else told
 
-    def document(self) -> dict[str, Any]:
-        """Return all of it as JSON-ready data."""
-        return {
-            "questions": [
-                {"question": name, "values": list(values)}
-                for name, values in zip(self.questions, self.axes, strict=True)
-            ],
-            "unit": self.unit,
-            "derived": [_derived_document(row) for row in self.rows],
-            "unknown": [list(group) for group in self.unknown],
-        }
+    @property
+    def named_axes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return each question with its answers."""
+        return tuple(zip(self.questions, self.axes, strict=True))
 
     def unknown_notes(self) -> Iterator[str]:
         """Yield the sentence about groups of which nothing can be told."""
@@ -108,9 +108,49 @@ class Crossed:
         yield f"No {told} can be given for {listed}: nobody may be there, as far as is known."
 
 
-def _derived_document(row: Derived) -> dict[str, Any]:
-    told = {**row._asdict(), "given": list(row.given)}
-    return told if row.of else {name: one for name, one in told.items() if name != "of"}
+class DerivedForm(Form):
+    """A margin, or a share or a mean of a group, from the cells of a crossed question.
+
+    A share or a mean is that of those who answered, unless it says that it is of all.
+    """
+
+    makes = Derived
+
+    kind: Literal["margin", "share", "mean"]
+    question: Text
+    value: Text
+    given: Many[Text]
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
+    of: Literal["all"] | None = None
+
+
+class AxisForm(Form):
+    """One of the questions that are crossed, and its answers."""
+
+    question: Text
+    values: Annotated[Many[Text], Field(min_length=1)]
+
+
+class CrossedForm(Form):
+    """What follows from the cells of a crossed question, which are in the order of the product."""
+
+    named_axes: Annotated[
+        Many[Annotated[tuple[str, tuple[str, ...]], AxisForm.as_tuple()]],
+        Field(min_length=2, alias="questions"),
+    ]
+    unit: Text
+    rows: Annotated[Many[Annotated[Derived, DerivedForm.written()]], Field(alias="derived")]
+    unknown: Many[Many[Text]]
+
+    def build(self) -> Crossed:
+        """Return what follows."""
+        questions, axes = zip(*self.named_axes, strict=True)
+        return Crossed(questions, axes, self.rows, self.unknown, self.unit)
 
 
 # ---------------------------------------------------------------------- what it says

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,9 +20,6 @@ _WIDTH = 80
 """Columns of a text, unless somebody says otherwise."""
 _MOST_ROWS = 40
 _SUFFIXES = (".json", ".csv", ".parquet", ".html")
-
-_GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
-_promised_values = attrgetter(*_GUARANTEE)
 
 
 class Publication(ABC):
@@ -109,19 +104,6 @@ def check_suffix(path: Path) -> str:
     if suffix not in _SUFFIXES:
         raise InvalidInput("file name", "one that ends in " + ", ".join(_SUFFIXES), path.name)
     return suffix
-
-
-def guarantee_document(promise: Guarantee) -> dict[str, Any]:
-    """Return a promise as JSON-ready data."""
-    return {
-        name: finite_or_word(value)
-        for name, value in zip(_GUARANTEE, _promised_values(promise), strict=True)
-    }
-
-
-def finite_or_word(value: Any) -> Any:
-    """Return a value that JSON can hold: it has no infinity, so that is the word "infinite"."""
-    return "infinite" if value == math.inf else value
 
 
 # ----------------------------------------------------------------------------

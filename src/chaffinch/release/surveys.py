@@ -5,47 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
 
 import chaffinch
-from chaffinch.charts.rounding import decimal_places, percent_text, promise_text, quantile_name
+from chaffinch.charts.rounding import quantile_name
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.plan import Plan
-from chaffinch.plans.protected_units import (
-    ROWS_OF_GROUPS_ONLY,
-    ROWS_ONLY,
-    Unit,
-    protected_answers,
-    weakest_unit,
-)
+from chaffinch.plans.protected_units import Unit, weakest_unit
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING
-from chaffinch.release.crossed import Crossed, crossed_sections, margin_advice
+from chaffinch.release.crossed import Crossed, CrossedForm
 from chaffinch.release.export import TableColumns
-from chaffinch.release.publication import Publication, guarantee_document
-from chaffinch.release.statement import (
-    Line,
-    Section,
-    Statement,
-    closing_facts,
-    guarantee_terms,
-    promise_sentence,
-    promise_warnings,
+from chaffinch.release.publication import Publication
+from chaffinch.release.release_document import (
+    Amount,
+    Count,
+    GuaranteeForm,
+    Real,
+    ReleaseFormat,
+    Text,
 )
+from chaffinch.release.statement import Statement
+from chaffinch.release.survey_statement import ANSWERED, release_statement
 from chaffinch.wire.batches import Counts
+from chaffinch.wire.document_forms import (
+    Form,
+    Hex64,
+    Many,
+    Written,
+)
 
 if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
-
-FORMAT = "chaffinch/release@1"
-_ALONE = "one report"
-"""The view of somebody who counts on nobody else."""
-_GUESS = "which of two answers someone gave"
-
-
-_ANSWERED = "answered"
-"""The name of the count of those who answered a number."""
 
 
 class _Row(NamedTuple):
@@ -144,7 +140,7 @@ class Answer:
             spans = (reports * float(column[0]) for column in self._spans)
             yield _Row(self.question, "sum", self.summary.total, *spans)
         else:
-            for name, span in zip((_ANSWERED, "sum"), self.summary.answered, strict=True):
+            for name, span in zip((ANSWERED, "sum"), self.summary.answered, strict=True):
                 yield _Row(self.question, name, *span, *span[2:])
         for chance, low, middle, high in self.summary.quantiles:
             yield _Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
@@ -255,26 +251,7 @@ class Release(Publication):
 
     def document(self) -> dict[str, Any]:
         """Return the release as JSON-ready data; an infinite local epsilon is ``"infinite"``."""
-        return {
-            "format": FORMAT,
-            "plan": self.plan_id,
-            "title": self.title,
-            "version": self.version,
-            "guarantee": guarantee_document(self.guarantee),
-            **_together_document(self.together),
-            **({"contributions": self.contributions} if self.contributions > 1 else {}),
-            **({"unit": self.unit} if self.unit != "report" else {}),
-            **({} if self.group is None else {"public_group": list(self.group)}),
-            "rounds": self.rounds,
-            **({} if self.round is None else {"round": self.round}),
-            "reports": self.reports,
-            "batch": self.batch,
-            "level": self.level,
-            **({"trust": self.trust} if self.trust else {}),
-            **({"one_party": True} if self.one_party else {}),
-            **({"rows_were_drawn": True} if self.rows_were_drawn else {}),
-            "questions": [_answer_document(answer) for answer in self.answers],
-        }
+        return ReleaseDocument.document(self)
 
     @property
     def promised_unit(self) -> Unit:
@@ -283,7 +260,7 @@ class Release(Publication):
 
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
-        return _release_statement(self)
+        return release_statement(self)
 
     def __eq__(self, other: object) -> bool:
         # Arrays have no equality of their own; the document holds everything.
@@ -294,325 +271,256 @@ class Release(Publication):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _together_document(together: Together | None) -> dict[str, Any]:
-    if together is None:
-        return {}
-    promise = guarantee_document(together.guarantee)
-    unit = {"unit": "row"} if together.unit == "row" else {}
-    return {"together": {"releases": together.releases, "guarantee": promise, **unit}}
-
-
-def _answer_document(answer: Answer) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "question": answer.question,
-        "tallies": answer.tallies.tolist(),
-        "values": [
-            {name: value for name, value in row._asdict().items() if name != "question"}
-            for row in answer.rows()
-        ],
-        "notes": list(answer.notes),
-    }
-    if answer.summary is not None:
-        document["unit"] = answer.summary.unit
-        document["sum"] = answer.summary.total
-        document["quantiles"] = [
-            dict(zip(("probability", "low", "estimate", "high"), one, strict=True))
-            for one in answer.summary.quantiles
-        ]
-        if answer.summary.answered is not None:
-            document["answered"] = {
-                name: span._asdict() for name, span in answer.summary.answered._asdict().items()
-            }
-    if answer.shares:
-        document["shares"] = [share._asdict() for share in answer.shares]
-    if answer.crossed is not None:
-        document["crossed"] = answer.crossed.document()
-    return document
-
-
 def _share_name(share: Share) -> str:
     """Return what files call a share."""
     return f"{share.value}, share of {'all' if share.value == MISSING else 'answers'}"
 
 
-# ---------------------------------------------------------------------- what a release says
+# ---------------------------------------------------------------------- as a document
 
 
-def _release_statement(release: Release) -> Statement:
-    unit, promise = _protection_unit(release), _whole_promise(release)
-    return Statement(
-        title=(release.title or f"Release of plan {release.plan_id[:16]}") + _group_title(release),
-        warnings=promise_warnings(promise, guess=_GUESS),
-        promise=promise_sentence(
-            promise,
-            unit=unit,
-            guess=_GUESS,
-            seen="all that is released" if release.one_party else "everything that was collected",
-        )
-        + _group_sentence(release),
-        trust=_trust_sentence(release),
-        guarantee=_guarantee_sentence(release),
-        terms=(
-            *guarantee_terms(promise, unit=unit),
-            ("Local epsilon", _local_term(promise.local_epsilon)),
-            ("Reports", f"{release.reports:,}"),
-        ),
-        level=release.level,
-        legend=(
-            "± is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent_text(release.level)} for each value by itself."
-        ),
-        sections=tuple(
-            section
-            for number, answer in enumerate(release.answers, 1)
-            for section in _answer_sections(answer, release, number)
-        ),
-        notes=_unit_notes(release),
-        reading=_reading_advice(release),
-        facts=(
-            ("Plan", release.plan_id),
-            ("Guarantee", _guarantee_sentence(release)),
-            ("Rounds", f"{release.rounds:,}"),
-            *closing_facts(batch=release.batch, level=release.level, version=release.version),
-        ),
-    )
+class ValueForm(Form):
+    """One estimate with its standard error and both intervals."""
+
+    value: Text
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
 
 
-def _group_title(release: Release) -> str:
-    return "" if release.group is None else f" ({release.group[0]}: {release.group[1]})"
+class QuantileForm(Form):
+    """One quantile in its bracket."""
+
+    probability: Annotated[float, Field(ge=0, le=1)]
+    low: Real
+    estimate: Real
+    high: Real
 
 
-def _group_sentence(release: Release) -> str:
-    """Return what is not protected: the public group that everybody here belongs to."""
-    if release.group is None:
-        return ""
-    name, value = release.group
-    return (
-        f" Not protected is {name}: everybody here is known to belong to {value!r}, and the number "
-        "of reports is exact."
-    )
+_Quantile = Annotated[tuple[float, float, float, float], QuantileForm.as_tuple()]
 
 
-def _protection_unit(release: Release) -> str:
-    crossed = [one.crossed.questions if one.crossed else (one.question,) for one in release.answers]
-    asked = len({name for names in crossed for name in names})
-    releases = 1 if release.together is None else release.together.releases
-    return protected_answers(
-        asked,
-        release.rounds,
-        releases,
-        contributions=release.contributions,
-        unit=release.promised_unit,
-    )
+class ShareForm(Form):
+    """A share of those who answered, or of all for those who did not."""
+
+    makes = Share
+
+    value: Text
+    estimate: Real
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
 
 
-def _unit_notes(release: Release) -> tuple[str, ...]:
-    if release.unit == "row":
-        return (ROWS_ONLY if release.group is None else ROWS_OF_GROUPS_ONLY,)
-    return (*_drawing_notes(release), *_earlier_notes(release))
+class SpanForm(Form):
+    """An estimate with its error and an interval."""
+
+    makes = Span
+
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
 
 
-def _drawing_notes(release: Release) -> tuple[str, ...]:
-    """Return what no error of the release covers: another draw gives other numbers."""
-    if not release.rows_were_drawn:
-        return ()
-    one = release.contributions == 1
-    some = "One row of each person was" if one else f"{release.contributions} rows of each were"
-    fewer = "" if one else " Who has fewer counts with empty ones, which are missing answers."
-    note = (
-        f"{some} drawn at random, and the numbers are those of the rows that were drawn. Standard "
-        f"errors and intervals cover the noise, not the drawing.{fewer}"
-    )
-    return (note,)
+class AnsweredForm(Form):
+    """How many people answered a number, and the sum of their numbers."""
+
+    makes = Answered
+
+    people: Annotated[Span, SpanForm.written()]
+    total: Annotated[Span, SpanForm.written()]
 
 
-def _earlier_notes(release: Release) -> tuple[str, ...]:
-    earlier = "An earlier release of the same data protects rows only, so both together do."
-    return (earlier,) if release.promised_unit == "row" else ()
+class AnswerForm(Form):
+    """What is said about one question; a number has also a unit, a sum and quantiles.
 
-
-def _counted(release: Release) -> str:
-    """Return what a count counts."""
-    if release.unit == "row":
-        return "rows"
-    return "people" if release.contributions == 1 else "reports"
-
-
-def _whole_promise(release: Release) -> Guarantee:
-    """Return what holds for a person: of all releases of the same data, if there are several."""
-    return release.guarantee if release.together is None else release.together.guarantee
-
-
-def _guarantee_sentence(release: Release) -> str:
-    if release.together is None:
-        return str(release.guarantee)
-    alone = release.guarantee
-    earlier = release.together.releases - 1
-    return (
-        f"{release.together.guarantee}. This release adds to {earlier} earlier "
-        f"release{'s' * (earlier != 1)} of the same data, and this is what all of them promise "
-        f"together; alone it would be ({promise_text(alone.epsilon, 6)}, "
-        f"{promise_text(alone.delta, 3)})"
-    )
-
-
-def _trust_sentence(release: Release) -> str:
-    """Return what the promise counts on, and what is left without it."""
-    if release.one_party:
-        return (
-            "Noise was added here, by whoever ran this: they hold the table and know the exact "
-            "numbers, and the promise holds against everybody else, who sees only what is released."
-        ) + _parties_sentence(release)
-    promise = _whole_promise(release)
-    if promise.view == _ALONE:
-        return "It counts on nobody else: it holds even if all others collude."
-    local = promise.local_epsilon
-    left = (
-        "nothing protects a single answer"
-        if math.isinf(local)
-        else f"an epsilon of {promise_text(local, 4)} is left"
-    )
-    if release.trust:
-        return f"It counts on {promise.crowd_shown}. {release.trust} If they work together, {left}."
-    return (
-        f"It counts on {promise.crowd_shown}, and on a shuffler that does not collude "
-        f"with the analyzer; if they work together, {left}."
-    )
-
-
-def _parties_sentence(release: Release) -> str:
-    """Return what becomes of parties that the guarantee names, where one was all of them."""
-    if release.guarantee.view == _ALONE:
-        return ""
-    return (
-        " What the guarantee says of a hop, a shuffler or an analyzer is for parties that are "
-        "apart; here one was all of them."
-    )
-
-
-def _crossed_advice(release: Release) -> tuple[str, ...]:
-    """Return what is not proven of shares and means of groups.
-
-    Their noise is weighted by the ratio that is asked for, and its law is worked out at some
-    ratios (``analysis.crossed``). With little noise, one between them can be missed a little more
-    often: by enumeration, in up to 5.4% of collections in place of 5%.
+    Where missing answers are counted, a number says of how many people these are, and others
+    have shares of those who answered.
     """
-    if not any(answer.crossed for answer in release.answers):
-        return ()
-    level = percent_text(release.level)
-    return (f"Shares and means of groups lie in their intervals with about {level}, or more.",)
+
+    question: Text
+    # Plus minus minus may be below zero.
+    tallies: list[Annotated[int, Field(gt=-(2**63), lt=2**63)]]
+    values: Annotated[list[ValueForm], Field(min_length=1)]
+    notes: Many[Text]
+    unit: Text | None = None
+    sum: Real | None = None
+    quantiles: Many[_Quantile] | None = None
+    answered: Annotated[Answered, AnsweredForm.written()] | None = None
+    shares: Annotated[Many[Annotated[Share, ShareForm.written()]], Field(min_length=1)] = ()
+    crossed: Annotated[Crossed, CrossedForm.written()] | None = None
+
+    @classmethod
+    def describe(cls, described: Any) -> AnswerForm:
+        """Return the form of an answer: a value for each row of its columns."""
+        told: dict[str, Any] = {}
+        if described.summary is not None:
+            told = {
+                "unit": described.summary.unit,
+                "sum": described.summary.total,
+                "quantiles": described.summary.quantiles,
+                "answered": described.summary.answered,
+            }
+        return cls.model_construct(
+            question=described.question,
+            tallies=described.tallies.tolist(),
+            values=[ValueForm.describe(row) for row in described.rows()],
+            notes=described.notes,
+            shares=described.shares,
+            crossed=described.crossed,
+            **told,
+        )
+
+    def build(self) -> Answer:
+        """Return the answer."""
+        summary = None
+        if self.sum is not None:
+            summary = Summary(self.unit or "", self.sum, self.quantiles or (), self.answered)
+
+        def column(name: str) -> Floats:
+            return np.array([getattr(one, name) for one in self.values], dtype=np.float64)
+
+        return Answer(
+            question=self.question,
+            labels=tuple(one.value for one in self.values),
+            tallies=np.array(self.tallies, dtype=np.int64),
+            estimates=column("estimate"),
+            standard_errors=column("standard_error"),
+            low=column("low"),
+            high=column("high"),
+            low_together=column("low_together"),
+            high_together=column("high_together"),
+            notes=self.notes,
+            summary=summary,
+            crossed=self.crossed,
+            shares=self.shares,
+        )
 
 
-def _local_term(local: float) -> str:
-    if math.isinf(local):
-        return "infinite (no protection if shuffler and analyzer collude)"
-    return f"{promise_text(local, 4)} (what is left if shuffler and analyzer collude)"
+class TogetherForm(Form):
+    """What several releases of the same data promise together."""
+
+    makes = Together
+
+    releases: Annotated[Count, Field(ge=2)]
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    unit: Annotated[Unit, Written(Literal["row"])] = "person"
 
 
-def _reading_advice(release: Release) -> tuple[str, ...]:
-    level = percent_text(release.level)
-    who = (
-        "here, by whoever ran this, who holds the table and knows the exact numbers"
-        if release.one_party
-        else "before it was sent, and whoever counted does not know the exact numbers"
-    )
-    return (
-        f"Every number is an estimate. Noise was added to each answer on purpose, {who}.",
-        (
-            "The standard error is how far an estimate typically is from the truth, by that "
-            "noise alone. It does not cover who took part, or whether people answered truthfully."
-        ),
-        (
-            f"The {level} interval of a value holds the truth with at least that probability, if "
-            "you had the value in mind before looking. For values picked out because they are "
-            "the largest, the smallest or a surprise, use the interval for all together: with "
-            f"a probability of at least {level}, all values of the question lie in theirs at once."
-        ),
-        *_crossed_advice(release),
-        (
-            "An estimate can be negative, or lie outside of its interval, because intervals hold "
-            "only what is possible. Estimates need not add up to the number of reports."
-        ),
-    )
+class ReleaseDocument(Form):
+    """A release file."""
+
+    makes = Release
+
+    format: Literal["chaffinch/release@1"]
+    plan_id: Annotated[Hex64, Field(alias="plan")]
+    title: Text
+    version: Text
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    together: Annotated[Together, TogetherForm.written()] | None = None
+    contributions: Annotated[int, Field(ge=2)] = 1
+    unit: Annotated[Unit, Written(Literal["person", "row"])] = "report"
+    group: Annotated[
+        Annotated[Many[Text], Field(min_length=2, max_length=2)] | None, Field(alias="public_group")
+    ] = None
+    rounds: Count
+    round: Count | None = None
+    reports: Count
+    batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
+    level: Annotated[float, Field(gt=0, lt=1)]
+    trust: Text = ""
+    one_party: bool = False
+    rows_were_drawn: bool = False
+    answers: Annotated[
+        Many[Annotated[Answer, AnswerForm.written()]], Field(min_length=1, alias="questions")
+    ]
+
+    @field_validator("round")
+    @classmethod
+    def _of_these_rounds(cls, number: int | None, known: ValidationInfo) -> int | None:
+        if number is not None and number > known.data.get("rounds", number):
+            raise ValueError("must be one of the rounds")
+        return number
 
 
-def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[Section]:
-    whole = _answer_section(answer, release, number)
-    if answer.crossed is None:
-        yield whole
-        if answer.shares:
-            yield _share_section(answer, number)
-    else:
-        crosses = {one.question: one.crossed for one in release.answers if one.crossed}
-        yield from crossed_sections(answer.crossed, whole, margin_advice(crosses))
+def load_release(path: str | Path) -> Release:
+    """Return the release in a JSON file; refuse one of another format or with any fault.
+
+    That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
+    """
+    return _FORMAT.load(path)
 
 
-def _answer_section(answer: Answer, release: Release, number: int) -> Section:
-    reports = f"{release.reports:,} report" + "s" * (release.reports != 1)
-    unit, notes = _counted(release), answer.notes
-    rows = _count_lines(answer)
-    if answer.summary is not None:
-        rows = _number_lines(answer, answer.summary, release.reports, unit)
-        unit = answer.summary.unit
-        if answer.summary.quantiles:
-            together = (
-                "The intervals of the quantiles hold all together, with a probability of at "
-                f"least {percent_text(release.level)}."
-            )
-            notes = (together, *notes)
-    return Section(
-        name=f"question-{number}",
-        heading=answer.question,
-        caption=f"in {unit}; {reports}" if unit else reports,
-        label="value",
-        rows=tuple(rows),
-        unit=unit,
-        counted=answer.summary is None,
-        notes=notes,
-    )
+def read_release(text: str | bytes, *, name: str = "release") -> Release:
+    """Return the release in a text."""
+    return _FORMAT.read(text, name=name)
 
 
-def _share_section(answer: Answer, number: int) -> Section:
-    """Return the shares of those who answered, and of those who did not, in percent."""
-    narrowest = min(100.0 * (one.high - one.low) for one in answer.shares)
-    # The narrowest interval decides; it stands for about four standard errors.
-    digits = decimal_places(narrowest / 4)
-    rows = []
-    for value, estimate, *ends in answer.shares:
-        low, high, low_all, high_all = (100.0 * end for end in ends)
-        line = Line(value, 100.0 * estimate, None, (low, high), (low_all, high_all), digits)
-        rows.append(line)
-    return Section(
-        name=f"question-{number}-answered",
-        heading=f"{answer.question}: shares of those who answered",
-        caption=f"in % of those who answered; {MISSING} in % of all",
-        label="value",
-        rows=tuple(rows),
-        unit="%",
-        counted=False,
-    )
+def release_schema() -> dict[str, Any]:
+    """Return the JSON Schema of release files."""
+    return ReleaseDocument.model_json_schema()
 
 
-def _count_lines(answer: Answer) -> Iterator[Line]:
-    errors = answer.standard_errors[answer.standard_errors > 0]
-    digits = decimal_places(float(errors.min()) if len(errors) else 0.0, counted=True)
-    for _, label, estimate, error, low, high, low_all, high_all in answer.rows():
-        yield Line(label, estimate, error, (low, high), (low_all, high_all), digits)
+def _survey_faults(release: Release) -> Iterator[str]:
+    """Yield what no release of a survey can say."""
+    names = [answer.question for answer in release.answers]
+    if len(set(names)) < len(names):
+        yield "two questions of one name"
+    for answer in release.answers:
+        quantiles = answer.summary.quantiles if answer.summary else ()
+        answered = answer.summary.answered if answer.summary else None
+        spans = [
+            *zip(answer.low, answer.high, strict=True),
+            *zip(answer.low_together, answer.high_together, strict=True),
+            *((low, high) for _, low, _, high in quantiles),
+            *_together_spans(answer),
+            *((one.low, one.high) for one in answer.shares),
+            *((one.low_together, one.high_together) for one in answer.shares),
+            *((one.low, one.high) for one in answered or ()),
+        ]
+        if any(low > high for low, high in spans):
+            yield "an interval that ends before it begins"
+        if answer.summary is None and len(answer.tallies) != len(answer.labels):
+            yield f"{len(answer.tallies)} tallies for {len(answer.labels)} values"
+        if answer.crossed is not None:
+            yield from _cross_faults(answer, answer.crossed)
+        if answer.summary is not None:
+            yield from _number_faults(answer, answer.summary, release.reports)
 
 
-def _number_lines(answer: Answer, summary: Summary, reports: int, counted: str) -> Iterator[Line]:
-    """Yield the mean and the sum, each with its own interval, and quantiles, which share theirs."""
-    widths = [high - low for _, low, _, high in summary.quantiles if high > low]
-    # The narrowest bracket decides; it stands for about four standard errors.
-    quantile_digits = decimal_places(min(widths, default=0.0) / 4)
-    mean = next(answer.rows())
-    for row in (mean, *answer.summary_rows(reports)):
-        ends, error = (row.low, row.high), row.standard_error
-        if error is None:
-            yield Line(row.value, row.estimate, None, None, ends, quantile_digits)
-        else:
-            # Sums and counts of people are far off the scale of everything else.
-            label = f"{row.value} ({counted})" if row.value == _ANSWERED else row.value
-            digits = decimal_places(error, counted=row.value == _ANSWERED)
-            line = Line(label, row.estimate, error, ends, None, digits, name=row.value)
-            yield line._replace(drawn=row is mean)
+def _together_spans(answer: Answer) -> Iterator[tuple[float, float]]:
+    for one in answer.crossed.rows if answer.crossed else ():
+        yield one.low, one.high
+        yield one.low_together, one.high_together
+
+
+def _cross_faults(answer: Answer, crossed: Crossed) -> Iterator[str]:
+    cells = math.prod(map(len, crossed.axes))
+    if cells != len(answer.labels):
+        yield f"{cells} cells for {len(answer.labels)} values"
+    if any(len(one.given) not in (0, len(crossed.axes) - 1) for one in crossed.rows):
+        yield "a group that is none"
+    if any(one.of and not one.of_all for one in crossed.rows):
+        yield "a share of all that is one of those who answered"
+
+
+def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:
+    if len(answer.labels) != 1:
+        yield f"a number with {len(answer.labels)} means"
+    elif summary.answered is not None:
+        if summary.total != summary.answered.total.estimate:
+            yield "two sums"
+    elif not math.isclose(summary.total, reports * float(answer.estimates[0]), rel_tol=1e-9):
+        yield "a sum that is not the mean times the reports"
+
+
+_FORMAT: ReleaseFormat[Release] = ReleaseFormat(
+    "chaffinch/release@1",
+    lambda document: ReleaseDocument.model_validate(document).build(),
+    _survey_faults,
+)

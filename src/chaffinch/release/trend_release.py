@@ -10,7 +10,8 @@ from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.release.export import TableColumns
-from chaffinch.release.publication import Publication, guarantee_document
+from chaffinch.release.publication import Publication
+from chaffinch.release.release_document import GuaranteeForm
 from chaffinch.release.statement import (
     Course,
     Line,
@@ -96,7 +97,7 @@ class Trend(Publication):
             "format": _FORMAT,
             "title": self.title,
             "version": self.version,
-            "guarantee": guarantee_document(self.guarantee),
+            "guarantee": GuaranteeForm.document(self.guarantee),
             "protects": self.protects,
             "rounds": [_round_document(one) for one in self.rounds],
             "level": self.level,
@@ -115,7 +116,7 @@ def _round_document(one: Round) -> dict[str, Any]:
         "plan": one.plan_id,
         "batch": one.batch,
         "reports": one.reports,
-        "guarantee": guarantee_document(one.guarantee),
+        "guarantee": GuaranteeForm.document(one.guarantee),
     }
 
 

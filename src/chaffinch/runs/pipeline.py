@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.ledger.release_record import ReleaseRecord
-from chaffinch.release.release_document import load_release
+from chaffinch.release.surveys import load_release
 from chaffinch.runs.answer_table import AnswerTable, TableInput, open_answers
 from chaffinch.runs.known_data import KnownData
 from chaffinch.runs.listener import Callbacks, Listener

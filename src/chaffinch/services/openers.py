@@ -12,7 +12,9 @@ from pydantic import Field
 
 from chaffinch.engines import PATIENCE
 from chaffinch.tables.parallel import Pool, Processes
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.document_forms import (
+    Strict,
+)
 
 _JOB_SECONDS = 600.0
 

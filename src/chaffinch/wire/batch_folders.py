@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,15 @@ from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.locations import Place
 from chaffinch.errors import InvalidFile, Reason, checks
 from chaffinch.wire.batches import BatchFacts, Codes, facts_from_texts, facts_to_texts
-from chaffinch.wire.documents import Strict, document_bytes, identified, read_document
+from chaffinch.wire.document_forms import (
+    Form,
+    Many,
+)
+from chaffinch.wire.documents import (
+    document_bytes,
+    identified,
+    read_document,
+)
 from chaffinch.wire.message_pages import MessagePages
 from chaffinch.wire.message_writer import PERMISSIONS, write_parquet
 
@@ -58,17 +66,22 @@ class Manifest:
     digest: str
     parts: tuple[BatchPart, ...]
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the facts as they stand in the file."""
+        return facts_to_texts(self.facts, self.digest)
 
-class _PartModel(Strict):
+
+class _PartForm(Form):
+    makes = BatchPart
+
     name: Annotated[str, Field(pattern=rf"^{_PART.pattern}$")]
     messages: Annotated[int, Field(ge=0, le=10**15)]
 
 
-class _ManifestModel(Strict):
-    format: Literal["chaffinch/batch-folder@1"]
-    id: str
-    facts: dict[str, str]
-    parts: Annotated[list[_PartModel], Field(max_length=MOST_PARTS)]
+class _ManifestForm(Form):
+    texts: Annotated[dict[str, str], Field(alias="facts")]
+    parts: Annotated[Many[Annotated[BatchPart, _PartForm.written()]], Field(max_length=MOST_PARTS)]
 
 
 def part_name(piece: int, serial: int, token: str) -> str:
@@ -86,10 +99,7 @@ def write_part(folder: Place, name: str, facts: BatchFacts, codes: Codes) -> Bat
 def write_manifest(folder: Place, manifest: Manifest) -> None:
     """Write what the parts are together, when all of them are there: now it is a batch."""
     checks.whole("number of parts", len(manifest.parts), most=MOST_PARTS)
-    body: dict[str, Any] = {
-        "facts": facts_to_texts(manifest.facts, manifest.digest),
-        "parts": [{"name": one.name, "messages": one.messages} for one in manifest.parts],
-    }
+    body = _ManifestForm.document(manifest)
     with folder.inside(MANIFEST).writing(PERMISSIONS[manifest.facts.stage]) as file:
         file.write(document_bytes(identified(_FORM, body)))
 
@@ -109,14 +119,13 @@ def read_manifest(folder: Place) -> Manifest:
         content = file.read(_LARGEST_MANIFEST + 1)
     if len(content) > _LARGEST_MANIFEST:
         raise InvalidFile(f"message file {label!r}", "with a short manifest", ["a long one"])
-    model, _ = read_document(
-        content, _ManifestModel, _FORM, name=f"{label}/{MANIFEST}", kind=Kind.BATCH
+    form, _ = read_document(
+        content, _ManifestForm, _FORM, name=f"{label}/{MANIFEST}", kind=Kind.BATCH
     )
-    texts = {key.encode(): text.encode() for key, text in model.facts.items()}
+    texts = {key.encode(): text.encode() for key, text in form.texts.items()}
     facts, digest = facts_from_texts(label, texts)
-    parts = tuple(BatchPart(one.name, one.messages) for one in model.parts)
-    _check_names(label, [one.name for one in parts], held)
-    return Manifest(facts, digest, parts)
+    _check_names(label, [one.name for one in form.parts], held)
+    return Manifest(facts, digest, form.parts)
 
 
 def _check_names(label: str, told: Sequence[str], held: Sequence[str]) -> None:

@@ -1,8 +1,4 @@
-"""Documents that parties exchange: checked field by field, in one canonical form, with an id.
-
-A number that must be exact is a text: JSON readers disagree about digits. Unknown fields are
-refused everywhere, and what a version means never changes.
-"""
+"""Documents that parties exchange, as files: in one canonical form, with an id, unchanged."""
 
 from __future__ import annotations
 
@@ -11,16 +7,25 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Sequence
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+)
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ValidationError,
+    create_model,
+)
 
 from chaffinch.disk.file_kinds import Kind, document_kind
 from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
+from chaffinch.wire.document_forms import Hex64
 
 _OTHER_FORMS = {
     ".html",
@@ -37,16 +42,6 @@ _OTHER_FORMS = {
 """A file with such a name would be opened by something that cannot read a plan."""
 
 _LARGEST_WRITTEN = 1 << 20
-_EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
-_REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
-Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
-"""A decimal text, exact to the last digit."""
-RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
-Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-"""A random name or a fingerprint: 128 bits in hexadecimal."""
-Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""A SHA-256 in hexadecimal."""
-RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
 _KINDS = {
     "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
@@ -60,6 +55,7 @@ MESSAGES = {
     "float_type": "must be a number",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
+    "tuple_type": "must be a list",
     "too_short": "has too few entries",
     "dict_type": "must be a table",
     "model_type": "must be a table",
@@ -77,10 +73,11 @@ _Document = TypeVar("_Document", bound=BaseModel)
 _Made = TypeVar("_Made")
 
 
-class Strict(BaseModel):
-    """A model that knows its fields and takes no others."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+@lru_cache(maxsize=16)
+def file_model(model: type[_Document], form: str) -> type[_Document]:
+    """Return the model of a file: a document with its format and its id."""
+    labels: dict[str, Any] = {"format": (Literal[form], ...), "id": (Hex64, ...)}
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **labels)
 
 
 def read_document(
@@ -104,9 +101,11 @@ def read_document(
             f"file {name}", rule, ["one that is written in another way"], hint="write it in UTF-8"
         )
     try:
-        made = model.model_validate(document)
+        made = file_model(model, form).model_validate(document)
     except ValidationError as fault:
         raise InvalidFile(f"file {name}", rule, faults_of(fault)) from None
+    except (ChaffinchError, OverflowError) as fault:
+        raise InvalidFile(f"file {name}", rule, [str(fault).splitlines()[0]]) from None
     body = {key: value for key, value in document.items() if key not in ("format", "id")}
     try:
         unchanged = digest(form, body) == document["id"]
@@ -190,7 +189,7 @@ def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
 def _words(fault: Any) -> str:
     """Return what is wrong, without the place."""
     usual = str(fault["msg"]).removeprefix("Value error, ").replace("Input should ", "must ")
-    return message_of(fault) or usual
+    return message_of(fault) or usual.partition("\n")[0]  # without the hint of an error of ours
 
 
 def message_of(fault: Any) -> str:
@@ -208,7 +207,7 @@ def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:
             if not models:
                 return []
             model = models[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def guess_of(word: str, known: Sequence[str]) -> str:
@@ -277,22 +276,3 @@ def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
 def document_bytes(document: dict[str, Any]) -> bytes:
     """Return a document as it stands in its file."""
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
-
-
-def exact_text(value: Fraction) -> str:
-    """Return a dyadic or decimal fraction as a decimal text, with no digit lost.
-
-    >>> exact_text(Fraction(3, 8))
-    '0.375'
-    """
-    with localcontext() as context:
-        context.prec = 200
-        text = format(Decimal(value.numerator) / Decimal(value.denominator), "f")
-    if Fraction(text) != value:
-        raise ValueError(f"{value} has no finite decimal form")
-    return text
-
-
-def real_text(value: float) -> str:
-    """Return a float as the shortest text that reads back the same."""
-    return "infinite" if value == float("inf") else repr(float(value)).removesuffix(".0")

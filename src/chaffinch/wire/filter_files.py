@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,14 @@ from chaffinch.disk.files import AnyPath, atomic, read_small
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
-from chaffinch.wire.documents import (
+from chaffinch.wire.document_forms import (
+    Form,
     Hex32,
     Hex64,
     Strict,
+    Written,
+)
+from chaffinch.wire.documents import (
     canonical,
     digest,
     faults_of,
@@ -252,28 +256,6 @@ _LARGEST_COLUMNS = 1 << 24
 """A million counts of up to nine digits."""
 
 
-class ColumnsBody(Strict):
-    """What is handed over."""
-
-    plan_id: Hex64
-    key: Hex32
-    batch: Hex32
-    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
-    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
-    counts: list[Annotated[int, Field(ge=0, le=MOST_BITS)]]
-
-    def build(self) -> ShuffledColumns:
-        """Return the columns."""
-        counts = np.array(self.counts, np.int64)
-        counts.flags.writeable = False
-        return ShuffledColumns(self.plan_id, self.key, self.batch, self.bits, self.rows, counts)
-
-
-class _ColumnsFile(ColumnsBody):
-    format: Literal["chaffinch/columns@1"]
-    id: Hex64
-
-
 @dataclass(frozen=True, eq=False)
 class ShuffledColumns:
     """How many columns of a collection have each logo, after the shuffler's flips.
@@ -303,14 +285,7 @@ class ShuffledColumns:
 
     def body(self) -> dict[str, Any]:
         """Return what stands in a file, but for format and id."""
-        return {
-            "plan_id": self.plan_id,
-            "key": self.key,
-            "batch": self.batch,
-            "bits": self.bits,
-            "rows": self.rows,
-            "counts": self.counts.tolist(),
-        }
+        return ColumnsForm.document(self)
 
     def content(self) -> bytes:
         """Return the bytes of its file: always the same ones."""
@@ -322,6 +297,28 @@ class ShuffledColumns:
             file.write(self.content())
 
 
+def _read_counts(listed: list[int]) -> NDArray[np.int64]:
+    counts = np.array(listed, np.int64)
+    counts.flags.writeable = False
+    return counts
+
+
+_Counts = Written(list[Annotated[int, Field(ge=0, le=MOST_BITS)]], _read_counts, np.ndarray.tolist)
+
+
+class ColumnsForm(Form):
+    """What is handed over."""
+
+    makes = ShuffledColumns
+
+    plan_id: Hex64
+    key: Hex32
+    batch: Hex32
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    counts: Annotated[NDArray[np.int64], _Counts]
+
+
 def load_columns(path: AnyPath) -> ShuffledColumns:
     """Return what a shuffler handed over in a file; refuse one with anything amiss."""
     text = read_small(Path(path), most=_LARGEST_COLUMNS, must_be=_COLUMNS_RULE)
@@ -330,9 +327,10 @@ def load_columns(path: AnyPath) -> ShuffledColumns:
 
 def columns_from(content: bytes, *, name: str = "columns") -> ShuffledColumns:
     """Return what a shuffler handed over; refuse a content with anything amiss."""
-    model, _ = read_document(content, _ColumnsFile, _COLUMNS_FORMAT, name=name, kind=Kind.COLUMNS)
+    form, _ = read_document(content, ColumnsForm, _COLUMNS_FORMAT, name=name, kind=Kind.COLUMNS)
     try:
-        return model.build()
+        columns: ShuffledColumns = form.build()
     except InvalidInput as error:
         faults = [f"{error.parameter} that are not {error.must_be}"]
         raise InvalidFile(f"file {name}", _COLUMNS_RULE, faults) from None
+    return columns

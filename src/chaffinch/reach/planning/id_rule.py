@@ -26,10 +26,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+from pydantic import Field
 
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.document_forms import (
+    Form,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,27 +122,14 @@ def id_rule(given: IdRule | str) -> IdRule:
     raise InvalidInput("rule for ids", "an IdRule or its name", type(wanted).__name__)
 
 
-class IdsModel(Strict):
+class IdsForm(Form):
     """How ids are spelled, where they are not taken as they are."""
 
-    rule: RuleName
+    makes = IdRule
+
+    name: Annotated[RuleName, Field(alias="rule")]
     country_code: str | None = None
     trunk: str | None = None
-
-    def build(self) -> IdRule:
-        """Return the rule."""
-        return IdRule(self.rule, country_code=self.country_code, trunk=self.trunk)
-
-
-def ids_document(rule: IdRule) -> dict[str, Any]:
-    """Return what a plan file says of ids: nothing where they are taken as they are.
-
-    So files that were written before there were rules keep their id.
-    """
-    if rule == AS_IS:
-        return {}
-    facts = {"rule": rule.name, "country_code": rule.country_code, "trunk": rule.trunk}
-    return {"ids": {name: fact for name, fact in facts.items() if fact is not None}}
 
 
 # ----------------------------------------------------------------------------

@@ -24,17 +24,29 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
-from chaffinch.plans.parties import Parties, PartiesModel, PartyModel, read_parties_file
-from chaffinch.plans.plan_document import GuaranteeModel
+from chaffinch.plans.parties import (
+    Parties,
+    PartiesForm,
+    Party,
+    PartyForm,
+    read_parties_file,
+)
+from chaffinch.plans.plan_document import GuaranteeForm
+from chaffinch.privacy.guarantee import Guarantee
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.wire.documents import Exact, Strict
+from chaffinch.wire.document_forms import (
+    Exact,
+    Form,
+    Many,
+    Written,
+)
 
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""
@@ -63,18 +75,11 @@ class Shuffler:
         return int(self.flip_probability * GRAIN)
 
 
-class ShufflerModel(Strict):
+class ShufflerForm(Form):
     """What the shuffler flips, and what the publishers' flips promise against it."""
 
     flip_probability: Exact
-    guarantee: GuaranteeModel
-
-    def build(self) -> Shuffler:
-        """Return the shuffler."""
-        promise = self.guarantee
-        return Shuffler(
-            Fraction(self.flip_probability), float(promise.epsilon), float(promise.delta)
-        )
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
 
 
 def both_flips(own: Fraction, shuffled: Fraction) -> Fraction:
@@ -158,24 +163,22 @@ class ReachParties(Parties):
         publishers = tuple((name, found[name]) for name in names)
         return ReachParties(self.hops, self.analyzer, self.outer_kem, publishers)
 
-    def document(self) -> dict[str, Any]:
-        """Return the parties as they stand in a plan file."""
-        return super().document() | {"publishers": dict(self.publishers)}
 
-
-class ReachPartiesModel(PartiesModel):
+class ReachPartiesForm(PartiesForm):
     """Who runs a reach."""
 
-    hops: Annotated[list[PartyModel], Field(min_length=1, max_length=1)]
-    publishers: Annotated[dict[str, str], Field(min_length=1)]
+    makes = ReachParties
 
-    def build(self) -> ReachParties:
-        """Return the parties."""
-        hops = tuple(hop.build() for hop in self.hops)
-        named = tuple(self.publishers.items())
-        return ReachParties(hops, self.analyzer.build(), self.outer_kem, named)
+    hops: Annotated[Many[Annotated[Party, PartyForm.written()]], Field(min_length=1, max_length=1)]
+    publishers: Annotated[
+        tuple[tuple[str, str], ...],
+        Written(
+            Annotated[dict[str, str], Field(min_length=1)], lambda named: (*named.items(),), dict
+        ),
+    ]
 
 
 def read_reach_parties(path: str | Path) -> ReachParties:
     """Return the parties of a reach that a file names; refuse one with all its faults."""
-    return read_parties_file(path, ReachPartiesModel).build()
+    parties: ReachParties = read_parties_file(path, ReachPartiesForm)
+    return parties

@@ -16,7 +16,7 @@ from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.kinds import Kind
 from chaffinch.plans.parties import KEMS
 from chaffinch.plans.plan import Plan
-from chaffinch.plans.plan_document import GuaranteeModel, guarantee_document
+from chaffinch.plans.plan_document import GuaranteeForm
 from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import Guarantee, Target
 from chaffinch.protocols.base import GRAIN
@@ -25,23 +25,25 @@ from chaffinch.questions import label
 # Only for methods that no party calls while a reach runs: its names load with the first of them.
 from chaffinch.reach import planning
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.reach.planning.id_rule import AS_IS, IdRule, IdsModel, ids_document
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, IdsForm
 from chaffinch.reach.planning.reach_parties import (
     MOST_DELTA,
     MOST_EPSILON,
     ReachParties,
-    ReachPartiesModel,
+    ReachPartiesForm,
     Shuffler,
-    ShufflerModel,
+    ShufflerForm,
     both_flips,
     colluding_epsilon,
 )
-from chaffinch.wire.documents import (
+from chaffinch.wire.document_forms import (
     Exact,
-    Hex64,
-    Strict,
+    Form,
+    Many,
+)
+from chaffinch.wire.documents import (
     digest,
-    exact_text,
+    file_model,
     identified,
     read_document,
     require_round_trip,
@@ -174,6 +176,23 @@ class ReachPlan:
         if self.shuffler is None:
             return self.flip_probability
         return both_flips(self.flip_probability, self.shuffler.flip_probability)
+
+    @property
+    def frequencies(self) -> int:
+        """Return how far views are counted."""
+        return self.audience.frequencies
+
+    @property
+    def publishers(self) -> tuple[tuple[str, int], ...]:
+        """Return the name of each publisher, and the audience it expects."""
+        return tuple(zip(self.audience.publishers, self.sizes, strict=True))
+
+    @property
+    def told_of_shuffler(self) -> tuple[Fraction, Guarantee] | None:
+        """Return what the shuffler flips, and what is promised against it."""
+        if self.shuffler is None or self.shuffler_guarantee is None:
+            return None
+        return self.shuffler.flip_probability, self.shuffler_guarantee
 
     # -------------------------------------------------------------------- who runs it
 
@@ -316,11 +335,11 @@ class ReachPlan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        return digest(_FORMAT, _plan_body(self))
+        return digest(_FORMAT, ReachPlanForm.document(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that all publishers and the analyzer load and verify."""
-        save_document(path, _FORMAT, _plan_body(self))
+        save_document(path, _FORMAT, ReachPlanForm.document(self))
 
     def cost(
         self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
@@ -339,7 +358,7 @@ class ReachPlan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
-        return identified(_FORMAT, _plan_body(self))
+        return identified(_FORMAT, ReachPlanForm.document(self))
 
     def __repr__(self) -> str:
         names = ", ".join(self.audience.publishers)
@@ -389,14 +408,14 @@ def require_plan(plan: object) -> ReachPlan:
 # -------------------------------------------------------------------- plans as files
 
 
-class PublisherModel(Strict):
+class PublisherForm(Form):
     """One publisher and the audience it expects."""
 
     name: str
     size: int
 
 
-class FilterModel(Strict):
+class FilterForm(Form):
     """What all filters have in common."""
 
     bits: int
@@ -406,18 +425,21 @@ class FilterModel(Strict):
     hash: Literal["siphash-2-4"]
 
 
-class ReachPlanModel(Strict):
+class ReachPlanForm(Form):
     """A reach plan file; with a shuffler, ``guarantee`` stands on what the shuffler flips."""
 
-    format: Literal["chaffinch/reach-plan@1"]
-    id: Hex64
     title: str
-    publishers: Annotated[list[PublisherModel], Field(min_length=1)]
-    ids: IdsModel | None = None
-    filters: FilterModel
-    shuffler: ShufflerModel | None = None
-    guarantee: GuaranteeModel
-    parties: ReachPartiesModel | None = None
+    publishers: Annotated[
+        Many[Annotated[tuple[str, int], PublisherForm.as_tuple()]], Field(min_length=1)
+    ]
+    ids: Annotated[IdRule, IdsForm.written()] = AS_IS
+    filters: FilterForm
+    told_of_shuffler: Annotated[
+        Annotated[tuple[Fraction, Guarantee], ShufflerForm.as_tuple()] | None,
+        Field(alias="shuffler"),
+    ] = None
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    parties: Annotated[ReachParties, ReachPartiesForm.written()] | None = None
 
 
 def load_plan(path: str | Path) -> ReachPlan:
@@ -428,58 +450,34 @@ def load_plan(path: str | Path) -> ReachPlan:
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
     """Return the plan in a text."""
-    model, body = read_document(text, ReachPlanModel, _FORMAT, name=name)
-    return require_round_trip(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+    form, body = read_document(text, ReachPlanForm, _FORMAT, name=name)
+    return require_round_trip(
+        lambda: _built_plan(form), ReachPlanForm.document, body, name=name, rule=_RULE
+    )
 
 
-def _plan_body(plan: ReachPlan) -> dict[str, Any]:
-    """Return everything a plan file holds but its format and its id."""
-    audience = plan.audience
-    return {
-        "title": plan.title,
-        "publishers": [
-            {"name": name, "size": size}
-            for name, size in zip(audience.publishers, plan.sizes, strict=True)
-        ],
-        **ids_document(plan.ids),
-        "filters": {
-            "bits": plan.bits,
-            "hashes": plan.hashes,
-            "frequencies": audience.frequencies,
-            "flip_probability": exact_text(plan.flip_probability),
-            "hash": "siphash-2-4",
-        },
-        **_shuffler_part(plan),
-        "guarantee": guarantee_document(plan.guarantee),
-        **({} if plan.parties is None else {"parties": plan.parties.document()}),
-    }
+def plan_schema() -> dict[str, Any]:
+    """Return the JSON Schema of plan files of a reach."""
+    schema: dict[str, Any] = file_model(ReachPlanForm, _FORMAT).model_json_schema()
+    return schema
 
 
-def _shuffler_part(plan: ReachPlan) -> dict[str, Any]:
-    """Return what a plan file says of a shuffler: nothing where there is none."""
-    if plan.shuffler is None or plan.shuffler_guarantee is None:
-        return {}
-    return {
-        "shuffler": {
-            "flip_probability": exact_text(plan.shuffler.flip_probability),
-            "guarantee": guarantee_document(plan.shuffler_guarantee),
-        }
-    }
-
-
-def _built_plan(model: ReachPlanModel) -> ReachPlan:
-    names = [one.name for one in model.publishers]
-    parties = None if model.parties is None else model.parties.build().ordered(tuple(names))
+def _built_plan(form: ReachPlanForm) -> ReachPlan:
+    names, sizes = zip(*form.publishers, strict=True)
+    shuffler = None
+    if form.told_of_shuffler is not None:
+        flip, promise = form.told_of_shuffler
+        shuffler = Shuffler(flip, promise.epsilon, promise.delta)
     return ReachPlan(
-        title=model.title,
-        audience=Audience(names, frequencies=model.filters.frequencies),
-        sizes=tuple(one.size for one in model.publishers),
-        bits=model.filters.bits,
-        hashes=model.filters.hashes,
-        flip_probability=Fraction(model.filters.flip_probability),
-        epsilon=float(model.guarantee.epsilon),
-        delta=float(model.guarantee.delta),
-        ids=AS_IS if model.ids is None else model.ids.build(),
-        shuffler=None if model.shuffler is None else model.shuffler.build(),
-        parties=parties,
+        title=form.title,
+        audience=Audience(names, frequencies=form.filters.frequencies),
+        sizes=sizes,
+        bits=form.filters.bits,
+        hashes=form.filters.hashes,
+        flip_probability=form.filters.flip_probability,
+        epsilon=form.guarantee.epsilon,
+        delta=form.guarantee.delta,
+        ids=form.ids,
+        shuffler=shuffler,
+        parties=None if form.parties is None else form.parties.ordered(names),
     )

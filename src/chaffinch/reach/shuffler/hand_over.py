@@ -14,7 +14,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated
 
 import numpy as np
 
@@ -28,8 +28,15 @@ from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.parallel import Progress
-from chaffinch.wire.documents import Hex64, Strict, one_line, read_document
-from chaffinch.wire.filter_files import ColumnsBody, Filter, ShuffledColumns, load_filter
+from chaffinch.wire.document_forms import (
+    Form,
+    Hex64,
+)
+from chaffinch.wire.documents import (
+    one_line,
+    read_document,
+)
+from chaffinch.wire.filter_files import ColumnsForm, Filter, ShuffledColumns, load_filter
 
 
 def shuffle(
@@ -114,13 +121,11 @@ _LARGEST_FILE = (1 << 24) + (1 << 16)
 _RULE = f"{Kind.BATCH_RECORD.value} in the format {_FORMAT}"
 
 
-class _Kept(Strict):
+class _Kept(Form):
     """The filters that went in, and what came out."""
 
-    format: Literal["chaffinch/handed-over@1"]
-    id: Hex64
     filters: list[Hex64]
-    columns: ColumnsBody
+    columns: Annotated[ShuffledColumns, ColumnsForm.written()]
 
 
 class HandedOver:
@@ -151,11 +156,11 @@ class HandedOver:
                 hint="use the columns that were handed over then, which the same filters give "
                 "again; for other filters all publishers need a new key",
             )
-        return kept.columns.build()
+        return kept.columns
 
     def keep(self, made: ShuffledColumns) -> ShuffledColumns:
         """Keep columns durably and return them, or those that another process kept first."""
-        body: dict[str, Any] = {"filters": self._filters, "columns": made.body()}
+        kept = _Kept.model_construct(filters=self._filters, columns=made)
         try:
             make_folder(self._folder)
         except OSError as error:
@@ -166,7 +171,7 @@ class HandedOver:
             if before is not None:
                 return before
             with atomic(self.path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
-                file.write(one_line(_FORMAT, body))
+                file.write(one_line(_FORMAT, kept.model_dump(mode="json")))
         return made
 
     def _read(self) -> _Kept:
@@ -175,10 +180,9 @@ class HandedOver:
             model, _ = read_document(
                 text, _Kept, _FORMAT, name=self.path.name, kind=Kind.BATCH_RECORD
             )
-            columns = model.columns.build()
         except (InvalidFile, InvalidInput):
             raise _damaged() from None
-        if (columns.plan_id, columns.key) != (self._plan_id, self._key):
+        if (model.columns.plan_id, model.columns.key) != (self._plan_id, self._key):
             raise _damaged()
         return model
 
