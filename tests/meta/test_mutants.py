@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 
@@ -48,3 +49,15 @@ def test_rooms_have_files_and_judges_that_are_there(room: str) -> None:
         assert found.exists()
         if name:
             assert f"def {name.partition('[')[0]}(" in found.read_text(encoding="utf-8")
+
+
+def test_the_tool_names_only_files_that_are_there() -> None:
+    # The tool itself runs in an environment of its own, so `make test` never imports it.
+    folder = repository.ROOT / "tests" / "mutation"
+    named = {
+        name
+        for path in folder.glob("*.py")
+        for name in re.findall(r'"(src/[\w/]+\.py)"', path.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert [name for name in named if not (repository.ROOT / name).is_file()] == []
