@@ -249,6 +249,26 @@ def test_what_a_killed_process_left_is_wiped_by_the_next_change(folder: KeyFolde
     assert folder.serial == serial, "no key has changed"
 
 
+def test_asking_for_closed_keys_wipes_what_was_left_too(folder: KeyFolder) -> None:
+    key = folder.path / "key-009.json"
+    key.write_bytes(b"secret")
+    key.chmod(0o600)
+    assert folder.destroy_closed(unneeded) == ()
+    assert not key.exists()
+
+
+def test_the_name_of_the_data_is_kept_with_the_keys(folder: KeyFolder) -> None:
+    place = folder.path / "store.name"
+    assert folder.store == "", "before the first start"
+    folder.note_store("inbox")
+    assert folder.store == KeyFolder.open(folder.path).store == "inbox"
+    assert mode(place) == 0o600
+    place.write_bytes(b"in\xffbox")
+    assert folder.store == "in\N{REPLACEMENT CHARACTER}box", "another name, and no crash"
+    place.unlink()
+    assert folder.store is None, "a folder of an earlier version"
+
+
 def test_rotating_tells_which_keys_took_a_step(folder: KeyFolder) -> None:
     (pending,) = folder.rotate(now=START + 7 * DAY - 3600)
     assert (pending.id, pending.state) == (2, KeyState.PENDING)
@@ -305,17 +325,27 @@ CHANGES: dict[str, Callable[[KeyFolder], object]] = {
     "rotate": lambda folder: folder.rotate(at_once=True),
     "close": lambda folder: folder.close(1),
     "destroy": lambda folder: folder.destroy_closed(unneeded, grace_seconds=0),
+    "wipe": lambda folder: folder.destroy_closed(needed),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_one_at_a_time_changes_a_folder(closed: KeyFolder, change: str) -> None:
+    if change == "wipe":
+        (closed.path / "key-009.json").touch(0o600)
     with ThreadPoolExecutor(1) as threads:
         with alone_in(closed.path, "keys"):
             work = threads.submit(CHANGES[change], closed)
             with pytest.raises(TimeoutError):
                 work.result(0.2)
         work.result(20)
+
+
+def test_a_key_is_destroyed_in_the_set_that_others_have_changed(closed: KeyFolder) -> None:
+    closed.rotate(at_once=True, now=START + 2 * DAY)
+    KeyFolder.open(closed.path).close(2)
+    assert closed.destroy_closed({2}.__contains__, grace_seconds=0) == (1,)
+    assert states(closed) == ["destroyed", "closed", "active"]
 
 
 def test_a_change_starts_from_what_others_have_changed(folder: KeyFolder) -> None:
