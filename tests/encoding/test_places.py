@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from chaffinch.encoding.bulk import encode_many
+from chaffinch.encoding.bulk import answer_places, batch_of_group, encode_many
 from chaffinch.errors import InvalidTable
 from chaffinch.protocols import Flips
-from chaffinch.questions import Bit, Flags
+from chaffinch.questions import Bit, Choice, Flags, PublicGroup
+from chaffinch.tables.checking import answer_batches
+from chaffinch.tables.read import open_table
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
@@ -49,3 +52,22 @@ def test_a_gap_is_refused_where_gaps_are() -> None:
     strict = ("looks", Flags(["dark mode", "large text"], missing="refuse"), LEAST)
     with pytest.raises(InvalidTable, match="'dark mode', row 3"):
         sent(TABLE, strict)
+
+
+CITIES = {"tea": ["yes", "no", "yes"], "city": ["A", "B", "A"]}
+
+
+@pytest.mark.parametrize(("value", "rows"), [("A", 2), ("B", 1), (None, 3)])
+def test_rows_of_other_public_groups_are_left_out(value: str | None, rows: int) -> None:
+    cities = PublicGroup("city", Choice(["A", "B"], missing="refuse"), value)
+    plan = replace(plans.plan_of(("tea", Bit(), LEAST), users=3), group=cities)
+    table = open_table(CITIES)
+    places, group = answer_places(plan, table, {"tea": "tea"})
+    assert [place.columns for place in places] == [("tea",)]
+    assert (group is None) == (value is None)
+    (batch,) = [
+        batch for _, batch in answer_batches(table, [*places, *([group] if group else [])], rows=10)
+    ]
+    assert batch_of_group(plan, group, 1, batch).num_rows == rows
+    alone = replace(plan, group=None)
+    assert batch_of_group(alone, answer_places(alone, table, None)[1], 1, batch).num_rows == 3

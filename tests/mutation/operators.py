@@ -42,7 +42,10 @@ _CHECKS = (
 _ERRORS = frozenset(
     re.findall(
         r"(?m)^class (\w+)\(",
-        Path(__file__).parents[2].joinpath("src/chaffinch/errors/__init__.py").read_text(encoding="utf-8"),
+        Path(__file__)
+        .parents[2]
+        .joinpath("src/chaffinch/errors/__init__.py")
+        .read_text(encoding="utf-8"),
     )
 )
 _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
