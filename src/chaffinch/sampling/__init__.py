@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation, shuffled
     from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
     from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
-    from chaffinch.sampling.flips import flip, flip_mask
+    from chaffinch.sampling.flips import flip, flip_mask, flip_one_hot, flip_packed
     from chaffinch.sampling.gaps import position_chunks, positions
-    from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
     from chaffinch.sampling.words import KeyedWords, SecureWords, Words, secure_words
 
 __all__ = [
@@ -62,8 +61,8 @@ _NAMES = {
     "digest_ids": "digests",
     "flip": "flips",
     "flip_mask": "flips",
-    "flip_one_hot": "one_hot",
-    "flip_packed": "one_hot",
+    "flip_one_hot": "flips",
+    "flip_packed": "flips",
     "histogram": "counting",
     "logo_counts": "counting",
     "permutation": "coins",
