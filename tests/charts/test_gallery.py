@@ -20,8 +20,8 @@ import pytest
 
 from chaffinch.charts import Figure, HeatFigure, Series
 from chaffinch.charts.gallery import amplification, exhibits
-from chaffinch.charts.gallery.gaussian import ShiftedTensor
 from chaffinch.charts.gallery.section import Section, TableFigure
+from chaffinch.charts.gallery.shuffled_bits import ShiftedTensor
 from chaffinch.cli import figures as verb
 from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError, InvalidInput

@@ -11,7 +11,6 @@ from chaffinch.charts.gallery import (
     closed_forms,
     shuffled_bits,
     signal_to_noise,
-    three_sigma,
 )
 from chaffinch.charts.gallery.section import Section, write_sections
 from chaffinch.errors import InvalidInput
@@ -55,8 +54,8 @@ EXHIBITS: tuple[Exhibit, ...] = (
     Exhibit("ten-bits-delta", _SHUFFLED + "1d", shuffled_bits.ten_bits_curve),
     Exhibit("random-responders-errors", _SHUFFLED + "2a", shuffled_bits.responders_tradeoff),
     Exhibit("random-responders-delta", _SHUFFLED + "2b", shuffled_bits.responders_curve),
-    Exhibit("three-sigma-numbers", _COPIES + "section 4.3", three_sigma.worked_numbers),
-    Exhibit("copies-numbers", _COPIES + "section 5", three_sigma.copies),
+    Exhibit("three-sigma-numbers", _COPIES + "section 4.3", closed_forms.worked_numbers),
+    Exhibit("copies-numbers", _COPIES + "section 5", closed_forms.copies),
     Exhibit("flipped-bit-formulas", _NOTES + "(4.36) and (4.48)", closed_forms.flipped_bits),
     Exhibit("decoy-formulas", _NOTES + "(5.10)", closed_forms.decoys),
     Exhibit("flipped-value-formulas", _NOTES + "(5.16)", closed_forms.flipped_values),
