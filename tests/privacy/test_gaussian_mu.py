@@ -15,7 +15,7 @@ from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bits import _mu_of
-from chaffinch.privacy.numerics.deep_mu import corner_worths, mu_with, search_mu
+from chaffinch.privacy.tradeoff import corner_worths, mu_with, search_mu
 from tests.oracles import exact, mpm
 from tests.tiers import nightly
 

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 from scipy.special import ndtri_exp
 
-from chaffinch.privacy.numerics import deep_mu, loss
+from chaffinch.privacy import tradeoff
+from chaffinch.privacy.numerics import loss
 from tests.cases import each_case
 
 LOGS = [-1e-12, -1e-3, -0.1, -0.7, -3.0, -40.0, -745.0, -9000.0]
@@ -31,8 +32,8 @@ def test_the_allowance_covers_the_error_with_room(log: float) -> None:
 
 def test_quantiles_of_any_depth_keep_their_digits() -> None:
     logs = [*LOGS, -11_356.0, -105_360.0, -2.5e5, -1e7, -1e9]
-    for log, found in zip(logs, deep_mu.normal_quantile(np.array(logs)).tolist(), strict=True):
-        assert error_of(found, log) <= 0.2 * deep_mu._QUANTILE_ERROR * (1 + abs(found))  # noqa: SLF001
+    for log, found in zip(logs, tradeoff.normal_quantile(np.array(logs)).tolist(), strict=True):
+        assert error_of(found, log) <= 0.2 * tradeoff._QUANTILE_ERROR * (1 + abs(found))  # noqa: SLF001
 
 
 def test_both_sides_of_a_far_quantile_enclose_it() -> None:

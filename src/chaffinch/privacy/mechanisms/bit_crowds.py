@@ -20,7 +20,6 @@ import numpy as np
 from chaffinch.errors import checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.crowds import Box, Ends
-from chaffinch.privacy.numerics.deep_mu import log_gap
 from chaffinch.privacy.numerics.laws import (
     DIRECT_PRODUCTS,
     Law,
@@ -40,7 +39,7 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
 from chaffinch.privacy.progress import count_step
-from chaffinch.privacy.tradeoff import TradeOff, check_levels
+from chaffinch.privacy.tradeoff import TradeOff, check_levels, log_gap
 
 _Ask = Callable[[Knots, float], Ends]
 """A question to a pair (and a spread): the answer is both ends of one or several numbers."""

@@ -31,7 +31,6 @@ from chaffinch.privacy.mechanisms.bit_crowds import (
 )
 from chaffinch.privacy.mechanisms.crowd_runs import proven_by_runs
 from chaffinch.privacy.numerics import crowds
-from chaffinch.privacy.numerics.deep_mu import search_mu
 from chaffinch.privacy.numerics.laws import target_bits
 from chaffinch.privacy.numerics.loss import Knots
 from chaffinch.privacy.numerics.precision import (
@@ -43,7 +42,7 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.progress import count_step
-from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull
+from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull, search_mu
 
 _SMALLEST_DELTA = 1e-300
 _LEAST_EPSILON = 1e-9
