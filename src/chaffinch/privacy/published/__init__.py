@@ -9,7 +9,6 @@ from chaffinch.privacy.published import (
     amplification,
     fake_records,
     one_filter,
-    sampled_counts,
     shuffled_bits,
 )
 from chaffinch.privacy.published.amplification import (
@@ -19,6 +18,9 @@ from chaffinch.privacy.published.amplification import (
     blanket_hoeffding_epsilon,
     erlingsson_delta,
     erlingsson_epsilon,
+    sample_and_threshold_delta,
+    sample_and_threshold_least,
+    sample_and_threshold_rate,
     variation_ratio_delta,
     variation_ratio_epsilon,
 )
@@ -41,11 +43,6 @@ from chaffinch.privacy.published.fake_records import (
 )
 from chaffinch.privacy.published.formula import Formula
 from chaffinch.privacy.published.one_filter import one_filter_ratio
-from chaffinch.privacy.published.sampled_counts import (
-    sample_and_threshold_delta,
-    sample_and_threshold_least,
-    sample_and_threshold_rate,
-)
 from chaffinch.privacy.published.shuffled_bits import (
     binary_sum_delta,
     binary_sum_epsilon,
@@ -67,7 +64,6 @@ FORMULAS: tuple[Formula, ...] = (
     *shuffled_bits.FORMULAS,
     *one_filter.FORMULAS,
     *amplification.FORMULAS,
-    *sampled_counts.FORMULAS,
 )
 
 __all__ = [
