@@ -8,9 +8,8 @@ import pytest
 
 from chaffinch import charts, privacy
 from chaffinch.charts import amplification_bounds
-from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+from chaffinch.privacy.amplification import ShuffledRandomizer, ShuffledResponse, ShuffledTable
 from chaffinch.privacy.randomizers import OptimizedUnary
-from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 
 def found_at(mechanism: ShuffledRandomizer, delta: float) -> dict[str, float | None]:

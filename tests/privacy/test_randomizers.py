@@ -12,7 +12,7 @@ import pytest
 from chaffinch.charts import amplification_bounds, privacy_curve
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import compose
-from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+from chaffinch.privacy.amplification import ShuffledRandomizer, ShuffledResponse, ShuffledTable
 from chaffinch.privacy.randomizers import (
     DiscreteLaplace,
     LocalHashing,
@@ -20,9 +20,8 @@ from chaffinch.privacy.randomizers import (
     Rappor,
     SubsetSelection,
     SymmetricUnary,
+    _filter_outputs,
 )
-from chaffinch.privacy.randomizers.rappor import _filter_outputs
-from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 from tests.cases import each_case
 from tests.privacy.test_amplification import worst_delta
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedBits, Mechanism, published
 from chaffinch.privacy.amplification import (
+    ShuffledRandomizer,
     ShuffledResponse,
     ShuffledTable,
     clone_delta,
@@ -18,7 +19,6 @@ from chaffinch.privacy.amplification import (
     clone_epsilon_closed_form,
 )
 from chaffinch.privacy.numerics.roots import bisect_real
-from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 _BoundKind = Literal["exact", "proven", "at least", "published"]
 """``at least`` is a crowd that can exist; ``published`` is a claim, never a guarantee."""

@@ -21,11 +21,10 @@ from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series, Style, Terms
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import published as formulas
-from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+from chaffinch.privacy.amplification import ShuffledRandomizer, ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import PROVEN, commas_in
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats
-from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
 
 _CURVE_POINTS = 81
 """Enough for a line to be smooth where it is steep: about seven for each power of ten."""

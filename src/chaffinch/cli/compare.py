@@ -16,7 +16,7 @@ from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.planning.published_parameters import ParameterLine
-    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+    from chaffinch.privacy.amplification import ShuffledRandomizer
 
 _Randomizer = Literal[
     "response",

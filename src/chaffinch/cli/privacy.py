@@ -265,7 +265,7 @@ def _option(name: str) -> str:
 
 def _compared(found: Mechanism, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the bounds of a shuffled randomizer at the first delta asked for."""
-    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+    from chaffinch.privacy.amplification import ShuffledRandomizer
 
     delta = next((row["delta"] for row in rows if "delta" in row), None)
     if delta is None or not isinstance(found, ShuffledRandomizer):

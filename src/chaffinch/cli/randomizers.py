@@ -17,7 +17,7 @@ from chaffinch.errors import InvalidFile
 
 if TYPE_CHECKING:
     from chaffinch.charts import Bound
-    from chaffinch.privacy.shuffled_randomizers import ShuffledRandomizer
+    from chaffinch.privacy.amplification import ShuffledRandomizer
 
 _LARGEST_TABLE = 4 << 20
 _RULE = "rows of chances such as 0.75 or 3/4, an input each, in CSV or as a JSON list of lists"
