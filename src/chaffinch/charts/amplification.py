@@ -105,7 +105,6 @@ def _bounds(mechanism: ShuffledRandomizer) -> Iterator[Bound]:
 
 
 def _closed_forms(mechanism: ShuffledRandomizer, local: float) -> Iterator[Bound]:
-    """Yield what Balle et al. and Erlingsson et al. put into closed forms."""
     users = mechanism.users
     # They know k-ary response by name; of any other randomizer they use the local epsilon.
     given: dict[str, Any] = {"local_epsilon": local, "users": users}
@@ -146,8 +145,6 @@ def _closed_form(local: float, users: int, delta: float) -> float | None:
 
 
 def _closed_form_delta(local: float, users: int, epsilon: float) -> float:
-    """Return the smallest delta at which the closed form is at most ``epsilon``."""
-
     def holds(log: float) -> bool:
         found = _closed_form(local, users, math.exp(-log))
         return found is not None and found <= epsilon

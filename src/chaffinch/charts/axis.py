@@ -64,7 +64,6 @@ class Axis:
 
 
 def _powers_of_ten(low: float, high: float, *, most: int) -> _Ticks:
-    """Return ticks at whole powers of ten, evenly apart, counted from the high end down."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     apart = next(
         step * scale
@@ -88,7 +87,6 @@ def _power_of_ten(exponent: int) -> str:
 
 
 def _round_numbers(low: float, high: float, *, most: int, least: float) -> _Ticks:
-    """Return ticks at multiples of 1, 2 or 5 times a power of ten, at least ``least`` apart."""
     decade = 10.0 ** math.floor(math.log10((high - low) / most))
     apart = next(
         step * decade

@@ -73,7 +73,6 @@ def privacy_curve(
 def _nodes(
     mechanism: Mechanism, epsilons: ArrayLike | None, least: float, *, room: float
 ) -> tuple[Floats, float]:
-    """Return the epsilons to ask for, and the right end of the axis."""
     if epsilons is not None:
         nodes = np.unique(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)))
         if not (np.all(nodes >= 0) and np.all(np.isfinite(nodes)) and nodes.max(initial=0.0) > 0):
@@ -102,7 +101,6 @@ def _reach(mechanism: Mechanism, least: float) -> float:
 
 
 def _bottom(own: Series, least: float) -> float:
-    """Return the low end of the delta axis: the power of ten under the mechanism's own curve."""
     lowest = min((delta for delta in own.y if delta > 0), default=least)
     return max(least, 10.0 ** math.floor(min(math.log10(lowest) + 1e-3, -1.0)))
 
@@ -123,7 +121,6 @@ def _claimed_curves(found: tuple[_Claim | Bound, ...], right: float, bottom: flo
 
 
 def _last_seen(claim: _Claim | Bound, right: float, bottom: float) -> float:
-    """Return where a line leaves the picture: its points are better spent before."""
     if isinstance(claim, _Claim):
         return right
     below = claim.epsilon(bottom)
@@ -131,7 +128,6 @@ def _last_seen(claim: _Claim | Bound, right: float, bottom: float) -> float:
 
 
 def _curve_in_words(mechanism: Mechanism, series: list[Series]) -> str:
-    """Return what the picture shows, in sentences."""
     own = series[0]
     ends = [f"at delta {own.y[end]:.3g} for epsilon {own.x[end]:.3g}" for end in (0, -1)]
     parts = [
@@ -151,7 +147,6 @@ def _curve_in_words(mechanism: Mechanism, series: list[Series]) -> str:
 
 
 def _level_place(line: Series, level: float) -> float:
-    """Return where a falling line passes ``level``, straight between its logarithms."""
     for index in range(1, len(line.y)):
         before, after = line.y[index - 1], line.y[index]
         if before > level >= after > 0:
@@ -216,7 +211,6 @@ def _claimed_tradeoff(mechanism: Mechanism) -> list[Series]:
 
 
 def _tradeoff_in_words(mechanism: Mechanism, series: list[Series]) -> str:
-    """Return what the picture shows, in sentences."""
     own = series[0]
     errors = np.add(own.x, own.y)
     best = int(np.argmin(errors))
@@ -280,7 +274,6 @@ def mechanism_terms(mechanism: Mechanism) -> Terms:
 
 
 def _own_line(mechanism: Mechanism) -> tuple[str, Style]:
-    """Return the name and the meaning of a mechanism's own line."""
     if mechanism.method == "exact":
         return "exact, worst crowd", "proven"
     if mechanism.method in PROVEN:
@@ -290,8 +283,6 @@ def _own_line(mechanism: Mechanism) -> tuple[str, Style]:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A formula together with the parameters of one mechanism."""
-
     formula: formulas.Formula
     parameters: dict[str, Any]
 
@@ -299,11 +290,9 @@ class _Claim:
 
     @property
     def label(self) -> str:
-        """Return what the line is called: by whom the formula is, and that it knows no delta."""
         return self.formula.label + ("" if self.formula.claimed_delta else _NO_DELTA)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta that is claimed at ``epsilon``; 1 where nothing is claimed."""
         if self.formula.claimed_delta is None:
             return 1.0
         try:
@@ -320,7 +309,6 @@ class _Claim:
 
 
 def _claims_about(mechanism: Mechanism) -> tuple[_Claim | Bound, ...]:
-    """Return what has been claimed about ``mechanism``, empty where nothing was."""
     found = next((_FINDERS[kind] for kind in type(mechanism).__mro__ if kind in _FINDERS), None)
     return tuple(found(mechanism)) if found else ()
 
@@ -366,7 +354,6 @@ def _about_values(mechanism: Any) -> Iterator[_Claim]:
 
 
 def _about_table(mechanism: Any) -> Iterator[Bound]:
-    """Yield every bound that is not the own line of the figure."""
     exact = exact_form(mechanism) is not mechanism
     for one in amplification_bounds(mechanism):
         own = one.kind in ("exact", "at least") or (one.label == "privacy blanket" and not exact)

@@ -197,7 +197,6 @@ def _axis(label: str, dots: Sequence[Dot], *, zero: bool) -> Axis:
 
 
 def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> str:
-    """Return what the picture shows, in sentences."""
     of = f"{values:,} values" if values > 1 else "one value"
     words = f"Estimated number of {unit} for {of}, with {rounding.percent_text(level)} intervals."
     words += f" The largest is {dots[0].label}: {dots[0].said}."
@@ -207,7 +206,6 @@ def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> s
 
 
 def _legend(figure: DotFigure) -> Iterator[str]:
-    """Yield what the marks mean; only those that there are."""
     share = rounding.percent_text(figure.level)
     yield element("circle", cx=5, cy=10, r=4.5, class_="cf-dot")
     yield element("text", "estimate", x=14, y=14, class_="cf-soft")
@@ -223,7 +221,6 @@ def _legend(figure: DotFigure) -> Iterator[str]:
 
 
 def _grid(axis: Axis, top: int) -> Iterator[str]:
-    """Yield the grid behind one row of whiskers; it leaves out the labels above them."""
     for value, _ in axis.ticks(most=MOST_TICKS):
         yield upright(across(axis, value), top + 19, top + 35, grid_kind(value))
 

@@ -110,7 +110,6 @@ def _legend_name(series: Series) -> str:
 
 
 def _draw_text(figure: Figure, *, width: int, height: int) -> str:
-    """Return title, picture, legend and terms, no line longer than ``width``."""
     width = checks.whole("width", width, least=40, most=1000)
     height = checks.whole("height", height, least=8, most=1000)
     rows = dict(_text_rows(figure.y, height))
@@ -142,13 +141,11 @@ def _text_marks(figure: Figure) -> list[str]:
 
 
 def _text_rows(axis: Axis, height: int) -> list[tuple[int, str]]:
-    """Return which rows carry a tick, from the top, and its label."""
     ticks = axis.ticks(most=max(2, height // 3))
     return [(round((1.0 - axis.place(value)) * (height - 1)), label) for value, label in ticks]
 
 
 def _text_axis(axis: Axis, margin: int, columns: int) -> list[str]:
-    """Return the ruled line with its ticks, their labels, and the name of the axis."""
     rule, labels = ["-"] * columns, [" "] * (columns + margin + 2)
     for value, label in axis.ticks(most=max(2, columns // 9)):
         column = round(axis.place(value) * (columns - 1))
@@ -160,7 +157,6 @@ def _text_axis(axis: Axis, margin: int, columns: int) -> list[str]:
 
 
 def _trace_text(series: Series, mark: str, figure: Figure, grid: list[list[str]]) -> None:
-    """Draw straight lines between the points of a series, cell by cell."""
     height, columns = len(grid), len(grid[0])
     before: tuple[float, float] | None = None
     for x, y in zip(series.x, series.y, strict=True):
@@ -180,7 +176,6 @@ def _trace_text(series: Series, mark: str, figure: Figure, grid: list[list[str]]
 
 
 def _draw_svg(figure: Figure, *, name: str, styled: bool) -> Drawing:
-    """Return the drawing of a figure of lines; its legend stands below it."""
     kinds = _svg_classes(figure)
     clip = f"{escape(name)}-frame"
     body = [*_svg_axes(figure), f'<clipPath id="{clip}">{_svg_frame()}</clipPath>']
@@ -201,7 +196,6 @@ def _draw_svg(figure: Figure, *, name: str, styled: bool) -> Drawing:
 
 
 def _svg_classes(figure: Figure) -> list[str]:
-    """Return the class of each line; lines of one style differ in colour and in dashes."""
     claims = 0
     kinds = []
     for series in figure.series:
@@ -267,7 +261,6 @@ _REFERENCE = "#666666"
 
 
 def _save_figure(figure: Figure, path: Path) -> Path:
-    """Draw ``figure`` into ``path``; the same figure always gives the same file."""
     if path.suffix.lower() not in _SUFFIXES:
         raise InvalidInput("file name", "one that ends in " + ", ".join(_SUFFIXES), path.name)
     try:
@@ -308,7 +301,6 @@ def _axes(figure: Figure, axes: Axes) -> None:
 
 
 def _looks(figure: Figure) -> list[dict[str, Any]]:
-    """Return how each series looks; lines of one style differ in colour and in dashes."""
     looks: list[dict[str, Any]] = []
     claims = 0
     for series in figure.series:
@@ -334,7 +326,6 @@ def _line(series: Series, look: dict[str, Any], axes: Axes) -> None:
 
 
 def _metadata(figure: Figure, suffix: str) -> dict[str, Any]:
-    """Return title and text alternative for the file, without dates or versions."""
     words = {"Title": figure.title}
     if suffix == ".pdf":
         return words | {"Subject": figure.alternative, "CreationDate": None}

@@ -97,7 +97,6 @@ class HeatFigure(Picture):
                     yield row, column
 
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - no part has a name
-        """Draw the map, its scale below it."""
         tall = _tall(self)
         bottom = _HEAD + tall * len(self.rows)
         body = [*_names(self, tall), *_cells(self, tall), *_scale(self, bottom)]
@@ -150,7 +149,6 @@ def short_number(value: float) -> str:
 
 
 def _tall(figure: HeatFigure) -> float:
-    """Return the height of a row: enough for letters, unless there are many."""
     return _ROW if figure.numbered else max(3.0, _THIN / len(figure.rows))
 
 
@@ -198,7 +196,6 @@ def _cells(figure: HeatFigure, tall: float) -> Iterator[str]:
 
 
 def _scale(figure: HeatFigure, bottom: float) -> Iterator[str]:
-    """Yield a strip from the lightest to the darkest, its numbers and what it measures."""
     width = (100 - _LEFT) / _STEPS
     for step in range(_STEPS):
         yield element(

@@ -29,8 +29,6 @@ _LABEL_COLUMNS = 40
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What exactly these sets have in common, and where it lies on the axis."""
-
     sets: _Sets
     low: float
     high: float
@@ -124,7 +122,6 @@ def parts_chart(
 
 
 def _gray_order(names: Sequence[str]) -> list[_Sets]:
-    """Return all combinations in an order in which neighbours differ by one set (a Gray code)."""
     codes = (number ^ number >> 1 for number in range(1, 1 << len(names)))
     return [
         frozenset(name for place, name in enumerate(names) if code >> place & 1) for code in codes
@@ -144,7 +141,6 @@ def _row(figure: PartsFigure, name: str, top: int) -> Iterator[str]:
 
 
 def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
-    """Yield a line at the end of each part, through the bars and not through the names."""
     for part in figure.parts[:-1]:
         at = across(figure.x, part.high)
         for top in range(0, bottom, _ROW):

@@ -32,8 +32,6 @@ _LABEL_COLUMNS = 48
 
 @dataclass(frozen=True, slots=True)
 class _TrendLine:
-    """One value over all rounds."""
-
     label: str
     estimates: tuple[float, ...]
     intervals: tuple[tuple[float, float], ...]
@@ -126,7 +124,6 @@ def _axis(label: str, paths: Sequence[_TrendLine]) -> Axis:
 
 
 def _scale(figure: TrendFigure, bottom: int) -> Iterator[str]:
-    """Yield the grid, the numbers at its left and the names of the rounds below it."""
     share = rounding.percent_text(figure.level)
     words = f"{figure.y.label}; whiskers: {share}, all together".removeprefix("; ")
     yield element("text", words, x=0, y=12, class_="cf-soft")
@@ -152,7 +149,6 @@ def _scale(figure: TrendFigure, bottom: int) -> Iterator[str]:
 
 
 def _line(figure: TrendFigure, number: int, path: _TrendLine) -> Iterator[str]:
-    """Yield whiskers, and lines from one round to the next."""
     kind = _KINDS[number]
     shift = _APART * (number - (len(figure.paths) - 1) / 2)
     places = [_across(figure, place) + shift for place in range(len(path.estimates))]

@@ -467,12 +467,10 @@ class MissingExtra(ChaffinchError):
 
 
 def _shorten(fault: str) -> str:
-    """Return a fault in few enough characters: a file can name things at any length."""
     return fault if len(fault) <= _LONGEST_FAULT else f"{fault[: _LONGEST_FAULT - 3]}..."
 
 
 def _show_value(value: object) -> str:
-    """Return a short, one-line picture of a refused value."""
     try:
         text = repr(value)
     except ValueError:  # Python shows no number of more than a few thousand digits.

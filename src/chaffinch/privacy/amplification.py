@@ -154,7 +154,6 @@ class ShuffledRandomizer(Mechanism):
         return solve_between(self._lower, self._upper, wanted, self._local)
 
     def _upper(self, epsilon: float) -> float:
-        """Return the blanket at e^epsilon rounded down, where delta is larger."""
         if epsilon >= self._local:
             return 0.0
         growth = exp_ends(min(epsilon, _LARGEST_GROWTH))[0]
@@ -162,7 +161,6 @@ class ShuffledRandomizer(Mechanism):
         return min(1.0, max(end.upper for end in ends))
 
     def _lower(self, epsilon: float) -> float:
-        """Return the worst crowd found, at e^epsilon rounded up: a true lower end."""
         if epsilon >= self._local or epsilon > _LARGEST_GROWTH:
             return 0.0
         growth = exp_ends(epsilon)[1]
@@ -220,15 +218,15 @@ class ShuffledTable(ShuffledRandomizer):
         users: int,
         relative_width: float = 1e-3,
     ) -> None:
-        self.table = _rows(table)
+        self.table = _exact_rows(table)
         # Every input sends v with at least this chance: so much of a message tells nothing.
         lowest = tuple(min(column) for column in zip(*self.table, strict=True))
         super().__init__(
             users=users,
             relative_width=relative_width,
             local_epsilon=_local_epsilon(self.table),
-            blankets=_laws(self.table, [lowest]),
-            crowds=_laws(self.table, self.table),
+            blankets=_pair_laws(self.table, [lowest]),
+            crowds=_pair_laws(self.table, self.table),
         )
 
     def __repr__(self) -> str:
@@ -277,7 +275,7 @@ class ShuffledResponse(ShuffledTable):
         small, large = (_response_rows(ratio, self.values) for ratio in exp_ends(asked))
         super().__init__(large, users=users, relative_width=relative_width)
         self._asked = asked
-        self._crowds = _laws(small, small)
+        self._crowds = _pair_laws(small, small)
 
     def __repr__(self) -> str:
         given = f"local_epsilon={self._asked!r}, values={self.values}, users={self.users}"
@@ -290,7 +288,6 @@ class ShuffledResponse(ShuffledTable):
 
 
 def _response_rows(ratio: Fraction, values: int) -> tuple[tuple[Fraction, ...], ...]:
-    """Return the rows of two or three inputs; the last output stands for all beyond the third."""
     told = min(values, 3)
     one = 1 / (ratio + values - 1)
     rest = (one * (values - told),) if values > told else ()
@@ -367,10 +364,9 @@ def _clone_part(ratio: Fraction, growth: Fraction, users: int) -> Bracket:
     )
 
 
-def _laws(
+def _pair_laws(
     table: Sequence[tuple[Fraction, ...]], covers: Sequence[tuple[Fraction, ...]]
 ) -> list[CoveredLaw]:
-    """Return the different laws of all ordered pairs of inputs against the covers."""
     found: dict[CoveredLaw, None] = {}
     floats = np.array(covers, dtype=np.float64)
     for one, first in enumerate(table):
@@ -424,11 +420,10 @@ def _three_kinds(
     return found[0], found[1]
 
 
-def _rows(
+def _exact_rows(
     table: Sequence[Sequence[float | Fraction | str]] | Floats,
 ) -> tuple[tuple[Fraction, ...], ...]:
-    """Return the table with exact rows that sum to one."""
-    rows = [[_entry(entry) for entry in row] for row in table]
+    rows = [[_exact_chance(entry) for entry in row] for row in table]
     if len(rows) < 2 or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
         raise InvalidInput("table", "at least two rows of equal length", table)
     for row in rows:
@@ -437,8 +432,7 @@ def _rows(
     return tuple(tuple(entry / sum(row) for entry in row) for row in rows)
 
 
-def _entry(value: object) -> Fraction:
-    """Return one chance of the table, exactly."""
+def _exact_chance(value: object) -> Fraction:
     if isinstance(value, (str, Fraction)):
         try:
             exact = Fraction(value)
@@ -452,7 +446,6 @@ def _entry(value: object) -> Fraction:
 
 
 def _local_epsilon(table: Sequence[tuple[Fraction, ...]]) -> float:
-    """Return the largest ln ratio within a column, rounded up."""
     worst = Fraction(1)
     for column in zip(*table, strict=True):
         low, high = min(column), max(column)

@@ -39,7 +39,6 @@ def calibrate(
     seen: dict[int, float] = {}
 
     def reached(units: float) -> float:
-        """Return the delta of a probability in units of 2⁻⁶⁴, worked out once."""
         # Steps narrower than one unit ask the same probability again.
         whole = min(int(units), most)
         if whole not in seen:
@@ -134,7 +133,6 @@ def _check_target(target: Target) -> Target:
 
 
 def _reached(mechanism: Mechanism, goal: Target) -> float:
-    """Return the safe end of delta at the target's epsilon."""
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput("result of make", "a mechanism", mechanism)
     return mechanism.delta(goal.epsilon).upper

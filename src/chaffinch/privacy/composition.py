@@ -228,13 +228,12 @@ class Composition(Mechanism):
         return _joined(ends)
 
     def _plain_delta(self, epsilon: float, profiles: Sequence[_Profile]) -> float:
-        """Return the same from profiles at hand: chords of what is convex in e^ε lie above it."""
         counts = [count for _, count in self._rounds]
         rounds = [*zip(profiles, counts, strict=True)]
         each = epsilon * (1 - _SHARED) / sum(count * float(p[0][-1]) for p, count in rounds)
         # Behind its last node a profile is flat.
         ends = (
-            (_between(nodes, upper, min(each, 1.0) * float(nodes[-1])), count)
+            (_chord_at(nodes, upper, min(each, 1.0) * float(nodes[-1])), count)
             for (nodes, upper), count in rounds
         )
         return min(up(_joined(ends) * (1 + 1e-9) + self._cost(epsilon)), 1.0)
@@ -262,19 +261,17 @@ class Composition(Mechanism):
     def _reach(self) -> list[float]:
         """Return how far the losses of each part are followed."""
         return [
-            sum(times * float(_nodes(unit)[-1]) for unit, times in _whole(part).rounds)
+            sum(times * float(_nodes(unit)[-1]) for unit, times in _without_cutting(part).rounds)
             for part, _ in self.parts
         ]
 
     @cached_property
     def _distance(self) -> Fraction:
-        """Return a bound on the chance that anything was cut in any round: chances add up."""
         cut = [part.distance * count for part, count in self.parts if isinstance(part, Shortened)]
         return sum(cut, Fraction(0))
 
     @cached_property
     def _shortfall(self) -> Fraction:
-        """Return a bound on the chance that in any round too few people were honest."""
         few = [part.shortfall * count for part, count in self.parts if isinstance(part, Shortened)]
         return sum(few, Fraction(0))
 
@@ -339,7 +336,7 @@ class Composition(Mechanism):
         if more or sum(counts) > _MOST_FOLLOWED or not local <= _FARTHEST:
             return math.inf
         kinks = [
-            Kinks.of_profile(*_ended(mechanism, *profile))
+            Kinks.of_profile(*_ended_at_local_epsilon(mechanism, *profile))
             for (mechanism, _), profile in zip(self._rounds, self._profiles, strict=True)
         ]
         step = _grid_step(kinks, counts)
@@ -386,10 +383,9 @@ class Composition(Mechanism):
 
     @cached_property
     def _rounds(self) -> tuple[tuple[Mechanism, int], ...]:
-        """Return the parts without cutting, in the rounds that each of them is, counted."""
         counts: Counter[Mechanism] = Counter()
         for mechanism, count in self.parts:
-            for inner, times in _whole(mechanism).rounds:
+            for inner, times in _without_cutting(mechanism).rounds:
                 counts[inner] += count * times
         return tuple(counts.items())
 
@@ -448,7 +444,6 @@ class Composition(Mechanism):
 
     @property
     def _infinite(self) -> float:
-        """Return an upper end of the chance that some round has infinite loss."""
         return self._upper.infinite if self._rounds else 0.0
 
     @cached_property
@@ -503,7 +498,7 @@ class Composition(Mechanism):
         pure = [
             (part, count)
             for part, count in self.parts
-            if all(reach[m] >= m.local_epsilon for m, _ in _whole(part).rounds)
+            if all(reach[m] >= m.local_epsilon for m, _ in _without_cutting(part).rounds)
         ]
         pure.sort(key=lambda pair: -pair[0].local_epsilon)
         found = []
@@ -538,15 +533,13 @@ class Composition(Mechanism):
         return best or max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
 
 
-def _ended(mechanism: Mechanism, nodes: Floats, upper: Floats) -> _Profile:
-    """Return a profile that ends at the local guarantee, behind which nothing can be lost."""
+def _ended_at_local_epsilon(mechanism: Mechanism, nodes: Floats, upper: Floats) -> _Profile:
     if upper[-1] <= 0:
         return nodes, upper
     return np.append(nodes, mechanism.local_epsilon), np.append(upper, 0.0)
 
 
-def _whole(mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism without the cutting, which is added to the total at the end."""
+def _without_cutting(mechanism: Mechanism) -> Mechanism:
     return mechanism.inner if isinstance(mechanism, Shortened) else mechanism
 
 
@@ -598,7 +591,6 @@ def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
 
 @lru_cache(maxsize=64)
 def _orders(mechanism: Mechanism) -> tuple[Losses, ...]:
-    """Return losses of the worst crowd in one order and in the other."""
     both = _sides(mechanism)
     return () if both is None else _both_ways([both], _cell_nodes(mechanism))
 
@@ -641,20 +633,17 @@ def _joined(deltas: Iterable[tuple[float, int]]) -> float:
     return min(up(-math.expm1(total) * (1 + 1e-14)), 1.0)
 
 
-def _between(nodes: Floats, upper: Floats, epsilon: float) -> float:
-    """Return the chord of a profile, in e^ε, at one epsilon up to its last node."""
+def _chord_at(nodes: Floats, upper: Floats, epsilon: float) -> float:
     return float(np.interp(math.expm1(epsilon), np.expm1(nodes), upper))
 
 
 @lru_cache(maxsize=256)
 def _nodes(mechanism: Mechanism) -> Floats:
-    """Return the epsilons of both profiles of a mechanism; where they end takes a search."""
     return mechanism.nodes()
 
 
 @lru_cache(maxsize=64)
 def _quick_profile(mechanism: Mechanism) -> _Profile:
-    """Return nodes and upper ends of a profile that was searched only shortly."""
     nodes = _nodes(mechanism)
     # Every second node of many: delta comes out up to 2 % larger, epsilon about 0.1 %.
     nodes = nodes[::2] if len(nodes) > _MANY_NODES else nodes

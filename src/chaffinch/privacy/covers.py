@@ -85,7 +85,6 @@ def cover_of(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: floa
 
 
 def _require_narrow(unit: Mechanism) -> None:
-    """Refuse a sum that nobody could check in a minute."""
     spread = math.sqrt(unit.bit_crowds.variance) if isinstance(unit, SumMechanism) else 0.0
     if not spread <= _WIDEST:
         raise InvalidInput(
@@ -107,10 +106,6 @@ def _require(reached: float, epsilon: float, delta: float) -> None:
 
 
 def _covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
-    """Return runs that prove ``delta`` at ``epsilon`` for every crowd of one sum.
-
-    Raises GuaranteeNotProven where a single crowd is not proven to keep it.
-    """
     ends = ends_of(crowds, epsilon, delta)
     try:
         return cover_crowds(lambda run: ends(run)[1] <= delta, crowds.last)
@@ -150,7 +145,6 @@ def _covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run
 
 
 def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: float) -> Cover:
-    """Return runs that stay near the profile of each mechanism, and a grid that is fine enough."""
     rounds = sum(times for _, times in parts)
     reach = [_reach(unit, delta * _INFINITE / rounds) for unit, _ in parts]
     if not min(reach) > 0:
@@ -249,7 +243,6 @@ class _TwoSums:
         self.joining: dict[Run, SideTests] = {}
 
     def reached(self, first: Run, second: Run) -> float:
-        """Return an upper end of delta."""
         if first not in self.leaving:
             # Leaving is joining in the mirror: ones and zeros change places.
             self.leaving[first] = _common_law(self.crowds, first, self.tail, mirrored=True)
@@ -260,7 +253,6 @@ class _TwoSums:
 
 
 def _common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
-    """Return the sum of the records that all crowds of a run have."""
     ones, zeros = run[0] * crowds.step, (crowds.last - run[1]) * crowds.step
     plus, minus = (zeros, ones) if mirrored else (ones, zeros)
     first, second = binomial(plus, 1 - crowds.flip, tail), binomial(minus, crowds.flip, tail)

@@ -153,7 +153,6 @@ class Grouped(Mechanism):
 
     @cached_property
     def _quick_inner(self) -> Mechanism:
-        """Return the rounds that a record is, where there are several: these compose quickly."""
         rounds = self.inner.rounds
         return self.inner if rounds == ((self.inner, 1),) else Composition(rounds)
 

@@ -166,7 +166,6 @@ def promised(value: float, digits: int) -> str:
 
 
 def _rounded_text(value: float, digits: int, *, up: bool) -> str:
-    """Return a number in so many digits, rounded to its safe side and never past it."""
     rounding = ROUND_CEILING if up else ROUND_FLOOR
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     return f"{float(rounded):.{digits}g}"

@@ -276,7 +276,6 @@ def solve_epsilon(
 def _cross_near(
     curve: Curve, delta: float, tolerance: float, guess: float | None
 ) -> tuple[float, float] | None:
-    """Return the crossing if it lies within 0.2 % of a guess."""
     if not guess:
         return None
     low, high = guess * (1 - _CLOSE), guess * (1 + _CLOSE)

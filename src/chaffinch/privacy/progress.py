@@ -17,8 +17,6 @@ from chaffinch.errors import checks
 
 
 class _Watch:
-    """Who is told, how often at most, and the steps that were taken so far."""
-
     def __init__(self, tell: Callable[[str], None], pause: float) -> None:
         self.tell, self.pause = tell, pause
         self.steps: Counter[str] = Counter()
@@ -71,7 +69,6 @@ def count_step(what: str) -> None:
 
 
 def _write_line(words: str) -> None:
-    """Write over the last line of a terminal; into a file or a pipe write nothing."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{words}")
         sys.stderr.flush()

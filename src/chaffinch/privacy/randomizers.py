@@ -66,8 +66,6 @@ _LEAST_NOISE = Fraction(1, 10**9)
 
 
 class _Alike(ShuffledRandomizer):
-    """A randomizer that treats all values alike, from who supports what."""
-
     values: int
 
     def _account(
@@ -265,7 +263,6 @@ class SubsetSelection(_Alike):
 
 
 def _independent(hit: Fraction) -> dict[tuple[int, ...], Fraction]:
-    """Return the law of three supports that are independent."""
     return {
         who: math.prod((hit if one else 1 - hit for one in who), start=Fraction(1))
         for who in itertools.product((0, 1), repeat=3)
@@ -288,7 +285,6 @@ def _of_subsets(values: int, size: int) -> dict[tuple[int, ...], Fraction]:
 
 
 def _small_power(base: Fraction, power: int) -> Fraction:
-    """Return base^power, or 0 where it is below what is worth telling apart."""
     if power * math.log2(base) < math.log2(_WORTH):
         return Fraction(0)
     return base**power
@@ -332,7 +328,6 @@ class DiscreteLaplace(ShuffledTable):
         return f"DiscreteLaplace(steps={self.steps}, users={self.users})"
 
     def _row(self, value: int) -> list[Fraction]:
-        """Return the chances of the outputs 0 … steps."""
         ratio, steps = self.ratio, self.steps
         ends = ratio**value / (1 + ratio), ratio ** (steps - value) / (1 + ratio)
         middle = [
@@ -378,7 +373,10 @@ class Rappor(ShuffledRandomizer):
         self.hashes = checks.whole("number of hashes", hashes, least=1, most=most)
         self.reports = checks.choice("reports", reports, ("one", "all"))
         self.permanent = checks.probability("permanent chance", permanent, below=Fraction(1))
-        sent, silent = _chance("chance to send a one", one), _chance("chance to send a zero", zero)
+        sent, silent = (
+            _chance_or_certain("chance to send a one", one),
+            _chance_or_certain("chance to send a zero", zero),
+        )
         if not silent < sent:
             raise InvalidInput("chance to send a one", "above that to send a zero", one)
         half = self.permanent / 2
@@ -408,7 +406,6 @@ class Rappor(ShuffledRandomizer):
         return f"Rappor({given}, users={self.users})"
 
     def _crowd(self, keep: Fraction, noise: Fraction) -> CoveredLaw:
-        """Return everybody else at a third value, or at one of the pair in a short filter."""
         third = 3 * self.hashes <= self.bits
         return merge_outputs(_crowd_outputs(keep, noise, self.hashes, third=third))
 
@@ -449,8 +446,7 @@ def _ones(bits: int, ones: int, chance: Fraction) -> Fraction:
     return math.comb(bits, ones) * chance**ones * (1 - chance) ** (bits - ones)
 
 
-def _chance(parameter: str, value: float | str | Fraction) -> Fraction:
-    """Return a probability from 0 to 1, both allowed."""
+def _chance_or_certain(parameter: str, value: float | str | Fraction) -> Fraction:
     if value in (0, 1):
         return Fraction(value)
     return checks.probability(parameter, value, below=Fraction(1))

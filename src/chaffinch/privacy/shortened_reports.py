@@ -164,7 +164,6 @@ class Shortened(Mechanism):
         return cutting_cost(self.distance, epsilon, shortfall=self.shortfall)
 
     def _upper_epsilon(self, target: float) -> float:
-        """Return an epsilon that holds, from the inner one at a little less than ``target``."""
         for room in (1.0, 0.999, 0.99, 0.9, 0.5):
             upper = self.inner.epsilon(room * target).upper
             if math.isinf(upper):

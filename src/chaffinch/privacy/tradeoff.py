@@ -195,8 +195,7 @@ def search_mu(
     lines = [(steepest, -math.inf)]
     low = seen
 
-    def look(epsilon: float) -> bool:
-        """Add a line, unless nothing is known of it."""
+    def add_line(epsilon: float) -> bool:
         nonlocal low
         found = ends(epsilon)
         if found is None:
@@ -206,14 +205,14 @@ def search_mu(
         return True
 
     for epsilon in steepest * np.linspace(0.0, 1.0, _FIRST_LINES)[:-1] ** 2:
-        look(float(epsilon))
+        add_line(float(epsilon))
     while len(lines) > 1:
         nodes, logs = np.array(lines).T
         worth = corner_worths(nodes, logs)
         place = int(worth.argmax())
         middle = float(nodes[place] + nodes[place + 1]) / 2
         enough = worth[place] <= low * (1 + width) or len(lines) > most
-        if enough or not nodes[place] < middle < nodes[place + 1] or not look(middle):
+        if enough or not nodes[place] < middle < nodes[place + 1] or not add_line(middle):
             return low, max(float(worth[place]), low) if nodes[0] == 0 else math.inf
     return low, math.inf
 

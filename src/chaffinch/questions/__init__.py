@@ -241,7 +241,6 @@ class Choice:
 
     @cached_property
     def _has_numbers(self) -> bool:
-        """Return whether all values are whole numbers."""
         return isinstance(self.values, range) or all(map(_WHOLE.fullmatch, self.values))
 
     @property
@@ -434,7 +433,6 @@ class Flags:
         return tuple(place for place, name in enumerate(self.names) if name in held)
 
     def _held(self, answers: Mapping[Any, object], gaps: _Gaps | None) -> list[Any] | None:
-        """Return the names of the flags that hold, or None where the answer is missing."""
         silent = [is_missing(held, gaps) for held in answers.values()]
         if any(silent) and self.missing != "none":
             if self.missing == REFUSE or all(silent):
@@ -590,7 +588,6 @@ QUESTIONS = (Bit, Choice, Number, Flags, Cross)
 
 
 def _labels_of(question: Bit | Choice | Number) -> tuple[str, ...]:
-    """Return the names of the answers to a question that has named ones."""
     if isinstance(question, Number):
         raise InvalidInput("question", "one with named answers", question.kind)
     return question.labels
@@ -725,7 +722,6 @@ class Survey:
 
 
 def _whole_name(name: Any) -> Any:
-    """Return the label of a value: a whole number is called by its digits."""
     whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
     return str(name) if whole else name
 

@@ -42,7 +42,6 @@ def _place(kind: str, moment: date) -> int:
 
 
 def _moment(answer: object) -> date | None:
-    """Return a date, or a date with a time; texts are as ISO 8601 writes them, year first."""
     if isinstance(answer, date):
         return answer
     if not isinstance(answer, str):

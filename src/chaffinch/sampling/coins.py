@@ -178,5 +178,4 @@ class ChanceTable:
 
 
 def _place(edges: Sequence[int], number: int) -> int:
-    """Return how many edges are at or below a number: its outcome."""
     return sum(edge <= number for edge in edges)

@@ -99,7 +99,6 @@ def logo_counts(
 
 
 def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Count the whole units of every row in the fast loop, and the bytes after them apart."""
     width = rows.shape[1]
     # The fast loop reads whole units only.
     whole = width - width % _UNIT
@@ -111,7 +110,6 @@ def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Count several rows as one row of whole units, fold their counts, and add the last rows."""
     size, width = rows.shape
     # Rows lie end to end, so ``fold`` of them are one row of whole units.
     fold = _UNIT // math.gcd(_UNIT, width)
@@ -126,7 +124,6 @@ def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
 def _check_array(
     name: str, array: NDArray[_Number], dtype: type[_Number], dimensions: int
 ) -> NDArray[_Number]:
-    """Return the array if it has the type and shape that the loops read."""
     rule = f"{dimensions}-dimensional array of {np.dtype(dtype).name}"
     if not isinstance(array, np.ndarray):
         raise InvalidInput(name, rule, type(array).__name__)
@@ -136,7 +133,6 @@ def _check_array(
 
 
 def _check_counts(out: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return ``out`` if counts can be added to it in place."""
     out = _check_array("out", out, np.int64, 1)
     if len(out) != size or not out.flags.carray:
         raise InvalidInput("out", f"a writable, contiguous array of {size} counts", len(out))

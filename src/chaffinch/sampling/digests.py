@@ -79,7 +79,6 @@ def set_columns(packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: i
 
 
 def _key(key: object) -> bytes:
-    """Return the key if it is one; never show it."""
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
         raise InvalidInput("key", f"{_KEY_BYTES} bytes", "something else, not shown")
     return key

@@ -38,7 +38,6 @@ def siphash(
 def _hash_ids(
     data: NDArray[np.uint8], edges: NDArray[np.int64], key: bytes, out: NDArray[np.uint64]
 ) -> None:
-    """Write the SipHash of every id into ``out``; ``edges`` says where each one begins."""
     # The longest first: those that have one more whole word are then always a front part.
     order = np.argsort(edges[:-1] - edges[1:], kind="stable")
     starts = edges[:-1][order]
@@ -116,7 +115,6 @@ def _start(key: bytes, size: int) -> _State:
 
 
 def _absorb(state: _State, words: NDArray[np.uint64]) -> None:
-    """Take in one word of each id: two rounds."""
     state[3][:] ^= words
     _round(state)
     _round(state)
@@ -124,7 +122,6 @@ def _absorb(state: _State, words: NDArray[np.uint64]) -> None:
 
 
 def _finish(state: _State) -> NDArray[np.uint64]:
-    """Return the digests: four rounds."""
     a, b, c, d = state
     c ^= np.uint64(0xFF)
     for _ in range(4):

@@ -107,7 +107,6 @@ def _binary(numerator: int, width: int = _DIGITS) -> NDArray[np.uint8]:
 
 
 def _fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
-    """Write coins into ``mask``, block by block."""
     size = min(len(mask), _BLOCK)
     undecided = np.empty(size, dtype=np.uint64)
     lanes = np.empty(size, dtype=np.int64)
@@ -123,7 +122,6 @@ def _fill_block(
     undecided: NDArray[np.uint64],
     lanes: NDArray[np.int64],
 ) -> None:
-    """Draw the first digits of all lanes at once, further ones where a lane is still open."""
     loops = backends.LOOPS
     first = digits[:_FIRST].copy()
     for start in range(0, len(mask), _TILE):
@@ -191,7 +189,6 @@ def flip_one_hot(
 def _scatter_flips(
     words: Words, table: Table, bounds: NDArray[np.int64], state: backends.State, slots: int
 ) -> int:
-    """Place flips as they are drawn, by short words; return the column reached."""
     at, column, end = 0, 0, int(bounds[-1])
     assert table.short is not None  # noqa: S101 - the caller has looked
     tables = (table.short, table.thresholds[0])
@@ -233,7 +230,6 @@ def flip_packed(
 
 
 def _cut(flat: NDArray[np.uint64], rows: NDArray[np.uint64], slots: int) -> None:
-    """Clear the last ones of rows with too many: next to never there, as slots are chosen."""
     counts = np.empty(len(rows), np.int64)
     backends.LOOPS.row_ones(flat, counts)
     for place in np.flatnonzero(counts > slots):

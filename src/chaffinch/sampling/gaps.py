@@ -70,7 +70,6 @@ class _Level:
         return (1 << self.width) - self.base
 
     def enclosures(self, precision: int) -> Iterator[_Ball]:
-        """Yield every threshold, from the largest, between two numbers."""
         # a¹ … a^(size+1), of which the last is aᴶ: a lower digit has J = size + 1 values.
         ratio = _power((self.base, self.base), self.width, self.exponent, precision)
         powers = [ratio]
@@ -179,7 +178,6 @@ def _resolve_tie(level: _Level, word: int, draw: Callable[[], int]) -> int:
 
 
 def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Return where the search starts for each value of a word's highest digits."""
     lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_WIDTH - _GUIDE_BITS)
     highest = lowest | np.uint64((1 << _WIDTH - _GUIDE_BITS) - 1)
     # Thresholds above the highest word of a group are above all of it.
@@ -287,7 +285,6 @@ _Part = tuple[int, NDArray[np.int64]]
 def _digit_by_digit(
     words: Words, table: Table, rows: int, span: tuple[int, int]
 ) -> Iterator[_Part]:
-    """Draw a batch of gaps, a word for each of their digits."""
     batch = batch_size(table, span, rows)
     found = np.empty(batch, dtype=np.int64)
     counts = _look_up(words, table, words.take(len(table.levels) * batch))
@@ -298,7 +295,6 @@ def _digit_by_digit(
 def _by_short_words(
     words: Words, table: Table, rows: int, span: tuple[int, int]
 ) -> Iterator[_Part]:
-    """Draw a batch of gaps of one digit."""
     at, end = span
     assert table.short is not None  # noqa: S101 - the caller has looked
     left = short_words(words, batch_size(table, span, rows))
@@ -331,7 +327,6 @@ def break_tie(
 
 
 def _look_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the values of every digit of the gaps, one digit after the other."""
     batch = len(drawn) // len(table.levels)
     counts = np.empty(len(drawn), dtype=np.int64)
     for place, level in enumerate(table.levels):

@@ -47,17 +47,13 @@ class Words(Protocol):
 
 
 class _Drawn:
-    """What takes words from one stream after the other."""
-
     def take(self, count: int) -> NDArray[np.uint64]:
-        """Return ``count`` fresh words in an array that the caller owns."""
         if type(count) is not int or not 0 <= count <= MOST_WORDS:
             count = checks.whole("count of words", count, most=MOST_WORDS)
         stream = self._stream()
         return stream.take(count) if count <= stream.left else self._split(count)
 
     def _split(self, count: int) -> NDArray[np.uint64]:
-        """Return more words than one key has left, from as many keys as that takes."""
         words = np.empty(count, dtype=np.uint64)
         done = 0
         while done < count:
@@ -66,7 +62,6 @@ class _Drawn:
         return words
 
     def _stream(self) -> _Stream:
-        """Return a stream that has words left."""
         raise NotImplementedError
 
 
@@ -131,8 +126,6 @@ class KeyedWords(_Drawn):
 
 
 class _Stream:
-    """The key stream of one thread in one process."""
-
     def __init__(self, cipher: CipherContext) -> None:
         self._born = _process()
         self._cipher = cipher
@@ -141,7 +134,6 @@ class _Stream:
         self._next = _POOL  # An empty pool.
 
     def stale(self) -> bool:
-        """Return whether another key is due: this one is used up, or belongs to another process."""
         return self.left <= 0 or self._born != _process()
 
     def take(self, count: int) -> NDArray[np.uint64]:
@@ -173,8 +165,6 @@ class _Stream:
 
 
 class _Local(threading.local):
-    """What each thread sees: its own stream, none at first."""
-
     stream: _Stream | None = None
 
 

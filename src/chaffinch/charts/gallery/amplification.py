@@ -191,8 +191,6 @@ def _blanket(values: int) -> Figure:
 
 
 def _times_root_of_users(line: Series) -> Series:
-    """Return a line over users that is level where epsilon falls like 1/√n, so that lines part."""
-
     def scaled(values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(y * math.sqrt(x) for x, y in zip(line.x, values, strict=False))
 
@@ -242,7 +240,6 @@ def _any_randomizer(
 
 
 def _finer(places: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the same places, and more of them between."""
     steps = np.linspace(0, len(places) - 1, _FINER * (len(places) - 1) + 1)
     return tuple(np.interp(steps, np.arange(len(places)), places).tolist())
 
@@ -250,7 +247,6 @@ def _finer(places: tuple[float, ...]) -> tuple[float, ...]:
 def _line(
     name: str, style: Style, places: tuple[float, ...], formula: Callable[[Any], float]
 ) -> Series:
-    """Return a line over the places where a formula says something."""
     found = []
     for place in places:
         try:
@@ -279,6 +275,5 @@ def _figure(title: str, x: Axis, lines: list[Series], *, y: Axis, crowd: str) ->
 
 
 def _exact(local: float, users: int) -> float:
-    """Return the epsilon of two-value response: a bit that is flipped with 1/(1 + e^ε₀)."""
     bit = FlippedBits(users=users, flip_probability=1.0 / (1.0 + math.exp(local)))
     return bit.epsilon(_DELTA, relative_width=_WIDTH).upper

@@ -343,12 +343,10 @@ def _gain() -> TableFigure:
 
 
 def _standard_error(records: int, flip: float) -> float:
-    """Return √(n·q·(1 − q))/(1 − 2q)."""
     return math.sqrt(records * flip * (1.0 - flip)) / (1.0 - 2.0 * flip)
 
 
 def _interval(ones: int, zeros: int, flip: float) -> str:
-    """Return mean and three deviations of the sum, to both sides."""
     mean = ones * (1 - flip) + zeros * flip
     reach = 3 * math.sqrt((ones + zeros) * flip * (1 - flip))
     return f"{mean - reach:.2f} to {mean + reach:.2f}"

@@ -43,7 +43,6 @@ _FILTERS = "Shuffled and flipped Bloom filters, technical details, figure "
 
 
 def _filters(make: Callable[[], Section]) -> Callable[[], Section]:
-    """Return a section that stands among others, with what its own page says at the top."""
     return lambda: replace(make(), setting=signal_to_noise.SETTING)
 
 

@@ -155,7 +155,6 @@ def write_sections(
 
 
 def _page(shown: Sequence[Section], title: str, opening: Sequence[str]) -> str:
-    """Return the page, which needs nothing else."""
     return html_page(
         title,
         head="".join(f"<p>{escape(words)}</p>\n" for words in opening),

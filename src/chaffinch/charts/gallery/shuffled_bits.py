@@ -66,7 +66,6 @@ def _ten() -> Mechanism:
 
 @lru_cache(maxsize=1)
 def _mu() -> float:
-    """Return the least μ of one bit, rounded up."""
     return _bit().gaussian_mu().upper
 
 
@@ -77,7 +76,6 @@ def _claimed_mu() -> float:
 
 
 def _cheu_deltas(delta: Callable[[float], float], *, times: int = 1) -> tuple[Floats, Floats]:
-    """Return (ε, δ) of so many rounds by basic composition: both are multiplied."""
     deltas = np.array([delta(float(epsilon)) for epsilon in _CLAIMED_AT])
     return times * _CLAIMED_AT, np.minimum(times * deltas, 1.0)
 
@@ -99,7 +97,6 @@ def _errors(mechanism: Mechanism, name: str, style: Style = "proven") -> Series:
 
 
 def _errors_of(epsilons: Floats, deltas: Floats, name: str, style: Style) -> Series:
-    """Return the curve that some (ε, δ) say together."""
     curve = TradeOff.from_profile(_LEVELS, epsilons, deltas, upper=1.0 - _LEVELS)
     return Series(name, _plain(_LEVELS), _plain(curve.lower), style)
 
@@ -207,7 +204,6 @@ def _responders_tradeoff() -> Figure:
 
 
 def _profile(mechanism: Mechanism, name: str) -> Series:
-    """Return the mechanism's own line from 0 to where delta leaves the axis."""
     last = mechanism.epsilon(_LEAST).upper
     nodes = np.linspace(0.0, last, _POINTS)
     low, high = mechanism.profile(nodes)
@@ -215,7 +211,6 @@ def _profile(mechanism: Mechanism, name: str) -> Series:
 
 
 def _line(name: str, style: Style, right: float, deltas: Callable[[Floats], Floats]) -> Series:
-    """Return a line from the left end of the axis to where it leaves it below or at the right."""
     roughly = np.linspace(0.0, right, _FEW)[1:]
     below = np.flatnonzero(deltas(roughly) < _LEAST)
     last = float(roughly[below[0]]) if len(below) else right

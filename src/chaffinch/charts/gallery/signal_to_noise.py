@@ -212,7 +212,6 @@ def _cells(chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[Cel
 
 
 def _by_bits(filters: int, flip: str, skewness: float) -> tuple[float, ...]:
-    """Return one coefficient for each number of set bits, of the logo 0…01…1 that has it."""
     best = _signal(filters, flip, skewness).coefficients((0, 2**filters - 1))
     return tuple(float(best[2**y - 1]) for y in range(filters + 1))
 
@@ -227,7 +226,6 @@ def _unit(by_bits: Sequence[float]) -> tuple[float, ...]:
 
 
 def _decades(values: Sequence[float]) -> Axis:
-    """Return a logarithmic axis of whole powers of ten that holds all values."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     return Axis(_RATIO, 10.0**low, 10.0 ** max(high, low + 1), scale="log")
 

@@ -111,9 +111,9 @@ class SumMechanism(Mechanism):
         width = self._width(relative_width, _DELTA_WIDTH)
         if epsilon >= self.bit_crowds.steepest:
             return Bracket(0.0, 0.0)
-        ridden = self._ridden(epsilon, width)
-        if ridden is not None and ridden.upper - ridden.lower <= width * ridden.upper:
-            return ridden
+        on_ridge = self._ridge_bracket(epsilon, width)
+        if on_ridge is not None and on_ridge.upper - on_ridge.lower <= width * on_ridge.upper:
+            return on_ridge
         tail, aim = self._tail(epsilon, width)
         # Half the width for the search, the other half for windows and rounding.
         search = crowds.find_worst(
@@ -129,9 +129,9 @@ class SumMechanism(Mechanism):
         epsilon = checks.epsilon(epsilon)
         if epsilon >= self.bit_crowds.steepest:
             return 0.0
-        ridden = self._ridden(epsilon, _FINE)
-        if ridden is not None:
-            return ridden.upper
+        on_ridge = self._ridge_bracket(epsilon, _FINE)
+        if on_ridge is not None:
+            return on_ridge.upper
         tail, aim = self._tail(epsilon, COARSE)
         search = crowds.find_worst(
             self.bit_crowds.boxes,
@@ -164,12 +164,12 @@ class SumMechanism(Mechanism):
         """
         delta = checks.delta(delta)
         width = self._width(relative_width, _EPSILON_WIDTH)
-        ridden = self._ridden_epsilon(delta, width)
-        if ridden is not None:
-            narrow = ridden.upper - ridden.lower <= width * ridden.upper
+        on_ridge = self._ridge_epsilon(delta, width)
+        if on_ridge is not None:
+            narrow = on_ridge.upper - on_ridge.lower <= width * on_ridge.upper
             # A search over crowds with so many bits each takes minutes: nobody asked for that.
             if narrow or (relative_width is None and self.bit_crowds.copies > _MANY_COPIES):
-                return ridden
+                return on_ridge
         # A test is judged by its level, about delta·e^−epsilon: the tail must not show there.
         about = Crowd(self.bit_crowds, 0).epsilon(delta).upper
         tail = max(Wide(delta) * width * 1e-4 * np.exp(Wide(-about)), LEAST_TAIL)
@@ -185,7 +185,7 @@ class SumMechanism(Mechanism):
         )
         return _bracket_of("epsilon", search, width, floor=_LEAST_EPSILON)
 
-    def _ridden(self, epsilon: float, width: float) -> Bracket | None:
+    def _ridge_bracket(self, epsilon: float, width: float) -> Bracket | None:
         """Return delta along the ridge of best thresholds, where the sum is wide enough."""
         if not self.bit_crowds.is_wide:
             return None
@@ -194,21 +194,19 @@ class SumMechanism(Mechanism):
         found = self.bit_crowds.ridge_delta(epsilon, width)
         return None if found is None else found[0]
 
-    def _on_ridge(self, epsilon: float, width: float) -> Bracket:
-        """Return delta along the ridge; raise where the ridge does not hold it."""
-        found = self._ridden(epsilon, width)
+    def _require_ridge_bracket(self, epsilon: float, width: float) -> Bracket:
+        found = self._ridge_bracket(epsilon, width)
         if found is None:
             raise GuaranteeNotProven("delta", asked=width, lower=0.0, upper=1.0)
         return found
 
-    def _ridden_epsilon(self, delta: float, width: float) -> Bracket | None:
-        """Return epsilon along the ridge: a rough crossing first, then one of the asked width."""
+    def _ridge_epsilon(self, delta: float, width: float) -> Bracket | None:
         if not self.bit_crowds.is_wide:
             return None
         seen: dict[float, float] = {}
 
         def rough(epsilon: float) -> float:
-            seen[epsilon] = self._on_ridge(epsilon, COARSE).upper
+            seen[epsilon] = self._require_ridge_bracket(epsilon, COARSE).upper
             return seen[epsilon]
 
         guess = self.bit_crowds.guess_epsilon(delta)
@@ -229,7 +227,7 @@ class SumMechanism(Mechanism):
         while share <= COARSE:
             with suppress(GuaranteeNotProven):
                 return solve_epsilon(
-                    partial(self._on_ridge, width=share),
+                    partial(self._require_ridge_bracket, width=share),
                     delta,
                     most=self.local_epsilon,
                     tolerance=width / 3,
@@ -247,9 +245,9 @@ class SumMechanism(Mechanism):
         that it stays about even in epsilon; with ``steady`` it is the same everywhere. Below
         1e-17 (1e-13 beyond 10⁴ others) only the upper end is kept, and not tight.
         """
-        ridden = self._ridden_profile(epsilons, min(relative_width, _FINE), steady=steady)
-        if ridden is not None:
-            return ridden
+        on_ridge = self._ridge_profile(epsilons, min(relative_width, _FINE), steady=steady)
+        if on_ridge is not None:
+            return on_ridge
         search = self._profile_search(epsilons, relative_width, steady=steady)
         return search.lower, search.upper
 
@@ -257,19 +255,19 @@ class SumMechanism(Mechanism):
         """Return what a short search proves of delta at many epsilons."""
         # Where crowds differ little a short search over them covers all epsilons at once.
         if self.bit_crowds.variance >= _STEEP:
-            ridden = self._ridden_profile(epsilons, COARSE, steady=False)
-            if ridden is not None:
-                return ridden[1]
+            on_ridge = self._ridge_profile(epsilons, COARSE, steady=False)
+            if on_ridge is not None:
+                return on_ridge[1]
         return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
 
-    def _ridden_profile(
+    def _ridge_profile(
         self, epsilons: Floats, width: float, *, steady: bool
     ) -> tuple[Floats, Floats] | None:
         """Return both ends of delta at many epsilons (rising ones, unless steady) on the ridge."""
         found: list[tuple[float, float]] = []
         share = width
         for epsilon in epsilons:
-            bracket = self._ridden(checks.epsilon(float(epsilon)), share)
+            bracket = self._ridge_bracket(checks.epsilon(float(epsilon)), share)
             if bracket is None:
                 return None
             found.append((bracket.lower, bracket.upper))
@@ -287,8 +285,7 @@ class SumMechanism(Mechanism):
         def ask(knots: Knots, spread: float) -> crowds.Ends:
             return knots.deltas(nodes, spread=spread)
 
-        def even(base: Floats) -> Floats:
-            """Allow a small delta more, which falls faster: about as wide in epsilon."""
+        def width_at(base: Floats) -> Floats:
             widths: Floats = relative_width * (1.0 + _WIDENING * np.log(base.max() / base))
             return widths
 
@@ -296,7 +293,7 @@ class SumMechanism(Mechanism):
             self.bit_crowds.boxes,
             # No aim: a law that was tilted and cut is not for `Knots.deltas`.
             self.bit_crowds.bound_of(ask, 1e-24),
-            width=relative_width if steady else even,
+            width=relative_width if steady else width_at,
             floor=self.profile_floor,
             most_evaluations=most,
         )
@@ -305,7 +302,7 @@ class SumMechanism(Mechanism):
         """Return about the epsilon where delta falls below the profile's floor, from above."""
 
         def rough(epsilon: float) -> float:
-            return self._on_ridge(epsilon, _ROUGH).upper
+            return self._require_ridge_bracket(epsilon, _ROUGH).upper
 
         floor = self.profile_floor
         if self.bit_crowds.is_wide:
@@ -406,14 +403,13 @@ class SumMechanism(Mechanism):
         return TradeOff.from_profile(levels, nodes, proven, upper=np.interp(levels, x, y))
 
     def _worst_crowds(self, epsilons: Floats, width: float) -> tuple[Floats, set[int]]:
-        """Return upper ends of delta at many epsilons, and crowds that are worst there."""
         found = [
             self.bit_crowds.ridge_delta(checks.epsilon(float(epsilon)), max(width, _WIDE_WIDTH))
             for epsilon in (epsilons if self.bit_crowds.is_wide else ())
         ]
-        ridden = [one for one in found if one is not None]
-        if ridden and len(ridden) == len(epsilons):
-            return np.array([one.upper for one, _ in ridden]), {crowd for _, crowd in ridden}
+        on_ridge = [one for one in found if one is not None]
+        if on_ridge and len(on_ridge) == len(epsilons):
+            return np.array([one.upper for one, _ in on_ridge]), {crowd for _, crowd in on_ridge}
         search = self._profile_search(epsilons, width, steady=True)
         return search.upper, {crowd.low[0] for crowd in search.best}
 
@@ -440,14 +436,16 @@ class SumMechanism(Mechanism):
         found = []
         for cell in edges:
             runs = _cut(*cell, _RUNS // number)
-            ends = [self._run_deltas(runs, epsilons, mirrored=order) for order in (False, True)]
+            ends = [
+                self._upper_deltas_of_runs(runs, epsilons, mirrored=order)
+                for order in (False, True)
+            ]
             found.append((ends[0], ends[1]))
         return found
 
-    def _run_deltas(
+    def _upper_deltas_of_runs(
         self, runs: list[tuple[int, int]], epsilons: Floats, *, mirrored: bool
     ) -> Floats:
-        """Return upper ends of delta over all crowds of some runs, in one order."""
         worst = np.zeros(len(epsilons))
         for first, end in runs:
             count_step("runs of crowds")
@@ -518,8 +516,6 @@ def _mu_of(among: BitCrowds, width: float) -> Bracket:
 
 
 def _mu_on_ridge(among: BitCrowds, seen: float, width: float) -> tuple[float, float]:
-    """Return both ends of the worst mu from deltas along the ridge, which has them at any depth."""
-
     def ends(epsilon: float) -> tuple[float, float] | None:
         found = among.ridge_logs(epsilon, _SHARE_ON_RIDGE)
         return None if found is None else found[:2]
@@ -530,7 +526,6 @@ def _mu_on_ridge(among: BitCrowds, seen: float, width: float) -> tuple[float, fl
 
 
 def _mu_of_zeros(among: BitCrowds) -> float:
-    """Return a lower end of mu where nobody else holds a one."""
     # One binomial law, which can be followed as far as floats go.
     look = among.bound_of(ask_mu, LEAST_TAIL, with_miss=True)
     zeros = [crowds.Box((0,), (0,), mirrored) for mirrored in among.directions]
@@ -574,12 +569,10 @@ class _OneOrder(SumMechanism):
 
     @property
     def bit_crowds(self) -> BitCrowds:
-        """Return these crowds."""
         return self.among
 
     @property
     def crowd_words(self) -> str:
-        """Return the number of others, in words."""
         return f"{self.among.last} others"
 
 

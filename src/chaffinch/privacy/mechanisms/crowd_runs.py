@@ -71,7 +71,6 @@ def cover_crowds(
 
 
 def _first(holds: _Holds, low: int, length: int) -> int:
-    """Return a length that holds, halved until it does."""
     while not holds((low, low + length - 1)):
         length //= 2
         if length == 0:

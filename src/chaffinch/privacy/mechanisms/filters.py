@@ -112,7 +112,6 @@ def flip_probability_for(
     checks.whole("number of bits", bits, least=1)
 
     def reached(numerator: int) -> float:
-        """Return the delta of a flip probability, by the method that was asked for."""
         flip = Fraction(numerator, GRAIN)
         mechanism = FlippedFilters(filters=length, bits=bits, flip_probability=flip)
         if proven:
@@ -244,7 +243,7 @@ class FlippedAudiences(Mechanism):
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
         wanted = checks.delta(delta)
-        upper = self._solve(self.delta_bound, wanted)
+        upper = self._upper_epsilon(self.delta_bound, wanted)
         return Bracket(min(self.columns.assumed_pair().epsilon(wanted).lower, upper), upper)
 
     def assumed_epsilon(self, delta: float) -> float:
@@ -258,10 +257,9 @@ class FlippedAudiences(Mechanism):
             step = column_epsilon(epsilon, self.hashes)
             return _group_delta(pair.delta(step, relative_width=_ROUGH).upper, step, self.hashes)
 
-        return self._solve(assumed, checks.delta(delta))
+        return self._upper_epsilon(assumed, checks.delta(delta))
 
-    def _solve(self, curve: Callable[[float], float], delta: float) -> float:
-        """Return an epsilon, rounded up, at which a curve of upper ends is within delta."""
+    def _upper_epsilon(self, curve: Callable[[float], float], delta: float) -> float:
         return solve_epsilon(
             lambda epsilon: Bracket(0.0, curve(epsilon)),
             delta,
@@ -292,7 +290,6 @@ def group_weight(step: float, hashes: int) -> float:
 
 
 def _group_delta(delta: float, step: float, hashes: int) -> float:
-    """Return the delta of an id whose columns move one after the other (group privacy)."""
     return min(1.0, up(delta * group_weight(step, hashes))) if hashes > 1 and delta else delta
 
 

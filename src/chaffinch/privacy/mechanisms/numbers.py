@@ -142,7 +142,6 @@ class _Together(SumMechanism):
 
     @property
     def bit_crowds(self) -> BitCrowds:
-        """Return the crowds: every one of the others' bits counts for itself."""
         return BitCrowds(
             flip=self.flip_probability,
             copies=self.resolution,
@@ -152,5 +151,4 @@ class _Together(SumMechanism):
 
     @property
     def crowd_words(self) -> str:
-        """Return the crowd the guarantee counts on, in words."""
         return f"{self.users} honest users, {self.resolution} bits each"

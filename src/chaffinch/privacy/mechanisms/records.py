@@ -37,7 +37,7 @@ _LEAST_CHANCE = Fraction(1, 10**290)
 _COARSE, _RUGGED, _FINE = 0.1, 0.02, 1e-3
 """Relative widths of a mean: to rank the laws, to bound a rugged one, and to bound the rest."""
 _MANY_HIDDEN = 30
-_MOSTLY_BARE = 0.9
+_MOSTLY_UNCOVERED = 0.9
 """Where the blanket covers nobody with this chance, it cannot beat the word alone by much."""
 _CLOSE = 1e-3
 _DISTANCES = 7
@@ -144,7 +144,11 @@ class WordMechanism(Mechanism):
         # delta falls as e^ε rises: the smaller rational keeps the upper end safe.
         below = exp_ends(wanted)[0]
         alone = min(1.0, up(self.words.alone(below)))
-        return alone if self._bare > _MOSTLY_BARE else min(alone, self._blanket(below))
+        return (
+            alone
+            if self._uncovered_chance > _MOSTLY_UNCOVERED
+            else min(alone, self._blanket(below))
+        )
 
     def proof(self, epsilon: float) -> str:
         """Return the name of what proves the upper end at ``epsilon``."""
@@ -173,7 +177,9 @@ class WordMechanism(Mechanism):
         # All are deltas of crowds that can exist: the largest one is still a lower end.
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
         above = exp_ends(wanted)[1]
-        return max(pair.lower, self._few.delta(above), self._complements(above, pair.lower))
+        return max(
+            pair.lower, self._small_crowds.delta(above), self._complements(above, pair.lower)
+        )
 
     def _complements(self, above: Fraction, known: float) -> float:
         """Return the largest delta of crowds of the complement of a word, or less than is known.
@@ -192,17 +198,14 @@ class WordMechanism(Mechanism):
         return best
 
     def _proven_epsilon(self, delta: float) -> float:
-        """Return an epsilon at which the proven delta was seen to be at most ``delta``.
-
-        The word alone, and its share in the blanket, are cheap and enclose the answer.
-        """
-
         def alone(epsilon: float) -> float:
             return up(self.words.alone(exp_ends(epsilon)[0]))
 
         local, fine = self.local_epsilon, _EPSILON_TOLERANCE
         top = find_crossing(alone, delta, top=local, tolerance=fine)[1]
-        start = find_crossing(lambda e: alone(e) * self._bare, delta, top=top, tolerance=fine)[0]
+        start = find_crossing(
+            lambda e: alone(e) * self._uncovered_chance, delta, top=top, tolerance=fine
+        )[0]
         # The two cheap curves already agree: there is nothing left to search.
         if start >= top * (1 - _CLOSE):
             return top
@@ -210,7 +213,6 @@ class WordMechanism(Mechanism):
         return find_crossing(self.proven_delta, delta, top=top, tolerance=fine, guess=guess)[1]
 
     def _blanket(self, below: Fraction) -> float:
-        """Return the privacy blanket's bound, the largest over the distances of a pair."""
         laws = [self.words.blanket(h, below) for h in range(1, self.length + 1)]
         rough = [self._mean(law, _COARSE).upper for law in laws]
         # The narrow mean is asked only of laws whose wide one could still be the largest.
@@ -218,19 +220,18 @@ class WordMechanism(Mechanism):
         for place in sorted(range(len(laws)), key=lambda i: -rough[i]):
             if rough[place] <= best:
                 break
-            best = max(best, min(rough[place], self._mean(laws[place], self._fine).upper))
+            best = max(best, min(rough[place], self._mean(laws[place], self._blanket_width).upper))
         return best
 
     def _mean(self, law: FiniteLaw, width: float) -> Bracket:
         return mean_positive_part(law, self.records, relative_width=width)
 
     @property
-    def _fine(self) -> float:
-        """Return a width worth its price: few hidden words make a rugged and a loose bound."""
+    def _blanket_width(self) -> float:
         return _FINE if self.hidden_words > _MANY_HIDDEN else _RUGGED
 
     @property
-    def _bare(self) -> float:
+    def _uncovered_chance(self) -> float:
         """Return the chance that the blanket covers none of the others, about.
 
         Times δ of the word alone it is the least that the blanket can give.
@@ -240,7 +241,7 @@ class WordMechanism(Mechanism):
         return math.exp((self.records - 1) * math.log(float(bare)))
 
     @cached_property
-    def _few(self) -> SmallCrowds:
+    def _small_crowds(self) -> SmallCrowds:
         return SmallCrowds(self.records, self.length, self.flip_probability)
 
     @cached_property
@@ -362,7 +363,6 @@ class AssumedPair:
         cache: dict[float, Bracket] = {}
 
         def at(epsilon: float) -> Bracket:
-            """Return delta, worked out once; closely only where the answer may be."""
             if epsilon not in cache:
                 width = _ROUGH if epsilon < 0.5 * near else max(self._width, _ENOUGH)
                 cache[epsilon] = self.delta(epsilon, relative_width=width)
@@ -386,7 +386,6 @@ class AssumedPair:
         return next(width for most, width in _WIDTHS if self.records <= most)
 
     def _ends(self, ratio: Fraction, width: float) -> list[Bracket]:
-        """Return the larger direction to the width asked, or both when they are close."""
         laws, count = self.words.assumed(ratio), self.records
         # A coarse look at both directions first: as a rule one of them is plainly smaller.
         ends = [mean_positive_part(law, count, relative_width=max(width, 0.05)) for law in laws]

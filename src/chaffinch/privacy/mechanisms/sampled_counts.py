@@ -127,8 +127,8 @@ class SampleAndThreshold(Mechanism):
         wanted = min(checks.epsilon(epsilon), _LARGEST_EPSILON)
         if self.neighbours == "add-remove":
             return self._one_count(wanted)
-        upper = self._two_counts(wanted)
-        return Bracket(min(self._two_counts_found(wanted), upper), upper)
+        upper = self._two_counts_upper(wanted)
+        return Bracket(min(self._two_counts_lower(wanted), upper), upper)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
@@ -151,8 +151,8 @@ class SampleAndThreshold(Mechanism):
             target,
             most=math.inf,
             tolerance=1e-6,
-            lower=self._two_counts_found,
-            upper=self._two_counts,
+            lower=self._two_counts_lower,
+            upper=self._two_counts_upper,
         )
 
     def worst_count(self, epsilon: float) -> int:
@@ -164,13 +164,12 @@ class SampleAndThreshold(Mechanism):
     # ---------------------------------------------------------------- one count
 
     def _one_count(self, epsilon: float) -> Bracket:
-        """Return delta of one count that changes, of both directions."""
         added, removed = _ends_added(self, epsilon), _ends_removed(self, epsilon)
         return Bracket(max(added.lower, removed.lower), max(added.upper, removed.upper))
 
     # ---------------------------------------------------------------- two counts
 
-    def _two_counts(self, epsilon: float) -> float:
+    def _two_counts_upper(self, epsilon: float) -> float:
         """Return Σ over the second count's losses of mass·δ(ε − loss), δ of the first one added."""
         total = 0.0
         for loss, mass in _dominating_losses(self.sampling_rate, self.threshold):
@@ -184,8 +183,7 @@ class SampleAndThreshold(Mechanism):
                 total += mass * (1.0 - math.exp(rest) * (1.0 - _ends_added(self, 0.0).upper))
         return min(total * (1.0 + 1e-12), 1.0)
 
-    def _two_counts_found(self, epsilon: float) -> float:
-        """Return the largest delta of some pairs of counts, and of one count alone."""
+    def _two_counts_lower(self, epsilon: float) -> float:
         best = self._one_count(epsilon).lower
         first = self.worst_count(epsilon)
         most = math.ceil(4 * self.threshold / self.sampling_rate)
@@ -208,7 +206,6 @@ class SampleAndThreshold(Mechanism):
 
 @lru_cache(maxsize=4096)
 def _ends_added(counts: SampleAndThreshold, epsilon: float) -> Bracket:
-    """Return δ at the worst count when one user is added."""
     rate, least = counts.sampling_rate, counts.threshold
     excess = exp_minus_one(epsilon)
     found = []
@@ -226,7 +223,6 @@ def _ends_added(counts: SampleAndThreshold, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=4096)
 def _ends_removed(counts: SampleAndThreshold, epsilon: float) -> Bracket:
-    """Return δ at the worst count when one user is removed."""
     rate, least = counts.sampling_rate, counts.threshold
     under, over = exp_ends(epsilon)
     if (1 - rate) * under >= 1:
@@ -248,7 +244,6 @@ def _ends_removed(counts: SampleAndThreshold, epsilon: float) -> Bracket:
 
 
 def _mass(trials: int, at: int, rate: Fraction) -> tuple[Any, float]:
-    """Return P[Bin(trials, rate) = at] and its relative error."""
     if at > trials:
         return Wide(0), 0.0
     ways = Fraction(math.comb(trials, at))

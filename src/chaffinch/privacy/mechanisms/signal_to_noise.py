@@ -50,12 +50,12 @@ class SignalToNoise:
 
     def of(self, move: tuple[int, int]) -> float:
         """Return aᵀB⁺a for a column that moves between two logos."""
-        signal = self._signal(move)
+        signal = self._mean_shift(move)
         return float(signal @ self._solve(signal))
 
     def coefficients(self, move: tuple[int, int]) -> Floats:
         """Return the best linear statistic: c with Bc = a, mean zero and length one."""
-        best = self._solve(self._signal(move))
+        best = self._solve(self._mean_shift(move))
         best = best - best.mean()
         unit: Floats = best / np.linalg.norm(best)
         return unit
@@ -66,11 +66,13 @@ class SignalToNoise:
             rule = f"at most {MOST_DENSE} for all moves at once"
             raise InvalidInput("number of filters", rule, self.filters, hint="ask for one move")
         size = len(self.logo_counts)
-        scale = np.sqrt(self._seen)
+        scale = np.sqrt(self._expected_counts)
         spread = _flip_counts(np.diag(np.sqrt(self.logo_counts)), self.flip) / scale[:, None]
         # B has the vector of ones in its null space (counts sum to bits); adding the projection on
         # it makes the matrix regular and changes no aᵀB⁺a, because every a sums to 0.
-        kernel = np.eye(size) - spread @ spread.T + np.outer(scale, scale) / self._seen.sum()
+        kernel = (
+            np.eye(size) - spread @ spread.T + np.outer(scale, scale) / self._expected_counts.sum()
+        )
         table = _flip_counts(np.eye(size), self.flip) / scale[:, None]
         inner = table.T @ np.linalg.solve(kernel, table)
         own = np.diag(inner)
@@ -86,12 +88,10 @@ class SignalToNoise:
         return (int(place[0]), int(place[1])), float(ratios[place])
 
     @property
-    def _seen(self) -> Floats:
-        """Return Pᵀd, the expected counts after flipping."""
+    def _expected_counts(self) -> Floats:
         return _flip_counts(self.logo_counts, self.flip)
 
-    def _signal(self, move: tuple[int, int]) -> Floats:
-        """Return how a moved column changes the expected counts after flipping."""
+    def _mean_shift(self, move: tuple[int, int]) -> Floats:
         size = len(self.logo_counts)
         here, there = (checks.whole("logo", logo, most=size - 1) for logo in move)
         if here == there:
@@ -102,7 +102,7 @@ class SignalToNoise:
 
     def _solve(self, signal: Floats) -> Floats:
         """Return a c with Bc = signal, by conjugate gradients on the scaled equation."""
-        seen = self._seen
+        seen = self._expected_counts
         scale = np.sqrt(seen)
 
         def apply(vector: Floats) -> Floats:

@@ -156,8 +156,7 @@ class SignedDecoys(Mechanism):
         return "exact" if self.share <= 1 else "upper-bound"
 
     @property
-    def _counted(self) -> Fraction:
-        """Return the share of the noise that is counted on: no more than it was cut for."""
+    def _counted_share(self) -> Fraction:
         return min(self.share, Fraction(1))
 
     @property
@@ -201,13 +200,12 @@ class SignedDecoys(Mechanism):
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
-        if self._always >= self.profile_floor:
+        if self._delta_at_infinity >= self.profile_floor:
             return math.inf
         if self.share >= 1:
             return self._upper_epsilon(self.profile_floor)
 
         def reached(epsilon: float) -> float:
-            """Return an upper end of delta, from laws that are cut early."""
             powers = _powers(np.array([epsilon]))
             return float(self._ends(powers, _TAIL_OF_BOUND, rough=True)[1][0])
 
@@ -234,7 +232,7 @@ class SignedDecoys(Mechanism):
         upper = np.array([min(up(value), 1.0) for value in high])
         if self.share > 1:
             return np.zeros_like(upper), upper
-        lower = np.array([max(down(value), self._always) for value in low])
+        lower = np.array([max(down(value), self._delta_at_infinity) for value in low])
         return np.minimum(lower, upper), upper
 
     def _ends(
@@ -346,7 +344,6 @@ class SignedDecoys(Mechanism):
     def _ends_of_share(
         self, powers: _Powers, tail: Any, *, rough: bool
     ) -> tuple[WideArray, WideArray]:
-        """Return both ends from the two-dimensional law of D and W."""
         least, most = _around(np.ones(1, dtype=Wide), powers, gamma(8.0))
         low, high = np.zeros(len(least), dtype=Wide), np.zeros(len(least), dtype=Wide)
         for one, other in self._changes():
@@ -410,7 +407,7 @@ class SignedDecoys(Mechanism):
         Without any cover the number of messages gives the answer away, whatever epsilon is.
         """
         target = checks.delta(delta)
-        if self._always >= target:
+        if self._delta_at_infinity >= target:
             return Bracket(math.inf if self.share <= 1 else 0.0, math.inf)
         if self.share > 1:
             return Bracket(0.0, self._upper_epsilon(target))
@@ -423,7 +420,7 @@ class SignedDecoys(Mechanism):
         return above[1]
 
     @cached_property
-    def _always(self) -> float:
+    def _delta_at_infinity(self) -> float:
         """Return a lower end of delta at an infinite epsilon: what only one answer can show.
 
         It is that of no more users than the noise was cut for.
@@ -434,7 +431,7 @@ class SignedDecoys(Mechanism):
         flood, relative = self._cover.bursts(self.steps)
         found = []
         for ratio in (self.plus_ratio, self.minus_ratio)[: 1 if self.question == "choice" else 2]:
-            mass, error = negative_binomial_masses(ratio, self._counted, self.steps)
+            mass, error = negative_binomial_masses(ratio, self._counted_share, self.steps)
             # P[Z + F < s] = Σ_z P[Z = z]·P[F ≤ s − 1 − z].
             few = (mass * np.cumsum(flood)[::-1]).sum()
             found.append(down(few * (1 - relative - error - gamma(2.0 * self.steps + 4.0))))
@@ -456,7 +453,6 @@ class SignedDecoys(Mechanism):
         return here.astype(np.float64), there.astype(np.float64)
 
     def _views_of_change(self, moved: int) -> tuple[WideArray, WideArray, Doubt]:
-        """Return what is seen after two answers that are so many steps apart."""
         law = self._cover.law(_INSTANCE_TAIL, beyond=moved)
         here, there = [], []
         for place in range(-moved, moved + 1):
@@ -471,8 +467,7 @@ class SignedDecoys(Mechanism):
 
     @cached_property
     def _cover(self) -> Flood:
-        """Return what covers the number of messages."""
-        rates = tuple(rate * self._counted for rate in self.flood)
+        rates = tuple(rate * self._counted_share for rate in self.flood)
         return Flood(rates, self.plus_ratio * self.minus_ratio)
 
 
@@ -587,7 +582,6 @@ def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
 def _parts_of_value(
     mechanism: SignedDecoys, tail: Any, *, rough: bool
 ) -> tuple[PositiveParts, WideArray, WideArray]:
-    """Return the value that loses an answer, and the masses and ratios of the one that gains."""
     views = mechanism._view_of_value(tail, rough=rough)  # noqa: SLF001 - its other half
     with_answer, without, doubt, settled = views
     held = with_answer > 0
@@ -624,7 +618,6 @@ def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArr
 def _share_parts(
     mechanism: SignedDecoys, one: int, other: int, tail: Any, *, rough: bool
 ) -> PositiveParts:
-    """Return what is seen of two answers that add so much to plus − minus."""
     views = mechanism._views_of_share(one, other, tail, rough=rough)  # noqa: SLF001 - its half
     return PositiveParts.of(*views)
 

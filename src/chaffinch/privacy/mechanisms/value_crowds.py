@@ -123,7 +123,6 @@ class ValueCrowds:
 
     @property
     def _whole_work(self) -> float:
-        """Return about how many multiplications a proof for all crowds takes."""
         noise, coins = self.variances
         hanging = noise * self.others / (self.others + self.decoys.count) / (noise + coins)
         return self.work * (_FEWEST_BOXES + _BOXES * hanging**2)
@@ -207,7 +206,7 @@ class ValueCrowds:
     def lower_epsilon(self, delta: float, *, top: float) -> float:
         """Return an epsilon that is not enough for some crowd, or 0."""
         if self.is_wide:
-            return max(self.difference(crowd).epsilon(delta)[0] for crowd in self._opposite)
+            return max(self.difference(crowd).epsilon(delta)[0] for crowd in self._all_on_one_value)
         tail, best = self.tail(delta), 0.0
         for crowd in self.corners:
             views = self.two_sums(crowd, tail)
@@ -218,7 +217,7 @@ class ValueCrowds:
         """Return lower ends of delta at rising epsilons, of crowds thought to be bad."""
         found = []
         if self.is_wide:
-            for crowd in self._opposite:
+            for crowd in self._all_on_one_value:
                 knots = self.difference(crowd)
                 found.append(np.array([knots.delta(float(epsilon))[0] for epsilon in epsilons]))
         else:
@@ -301,8 +300,7 @@ class ValueCrowds:
         )
 
     @property
-    def _opposite(self) -> set[tuple[int, int]]:
-        """Return one crowd in both directions of the pair."""
+    def _all_on_one_value(self) -> set[tuple[int, int]]:
         return {(self.others, 0), (0, self.others)}
 
 
@@ -316,7 +314,6 @@ class _Grouped:
         self.work = 0.0
 
     def upper_deltas(self, epsilons: Floats) -> Floats:
-        """Return upper ends of delta at rising epsilons."""
         total = self._sum(self.groups.fine, epsilons, np.full(len(epsilons), np.inf))
         return np.ones(len(epsilons)) if total is None else np.minimum(total, 1.0)
 
@@ -339,7 +336,6 @@ class _Grouped:
         return self._sum(self.groups.fine, epsilons, allowed)
 
     def _sum(self, groups: list[Group], epsilons: Floats, allowed: Floats) -> Floats | None:
-        """Return upper ends of delta, or None as soon as one of them is not allowed."""
         total = np.full(len(epsilons), self.groups.missing * (1 + _ADDING))
         for group in groups:
             views = self._views(group)
@@ -378,14 +374,12 @@ def clip_box(box: Box, others: int, values: int) -> Box | None:
 def _crossing(
     deltas: Callable[[Floats], Floats], delta: float, *, top: float
 ) -> tuple[float, float]:
-    """Return where a curve falls to ``delta``, from both sides."""
     return find_crossing(
         lambda epsilon: float(deltas(np.array([epsilon]))[0]), delta, top=top, tolerance=_TOLERANCE
     )
 
 
 def _sum_of(laws: Sequence[Law]) -> Law:
-    """Return the law of a sum, with the noise of every Fourier transform on the way."""
     total, noise = laws[0], Wide(0)
     for law in laws[1:]:
         total = convolve(replace(total, noise=None), law)

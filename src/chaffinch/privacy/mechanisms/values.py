@@ -117,7 +117,7 @@ class FlippedValues(Mechanism):
         if self.decoys:
             return self._decoyed_delta(epsilon)
         if relative_width is None and self._is_wide:
-            return self._twice(epsilon)
+            return self._delta_of_two_sums(epsilon)
         search = self._worst(epsilon, width)
         lower, upper = float(search.lower[0]), float(search.upper[0])
         if relative_width is not None and upper > 1e-300 and upper - lower > width * upper:
@@ -146,7 +146,7 @@ class FlippedValues(Mechanism):
         if self.decoys:
             return self._decoyed_epsilon(target)
         if self._is_wide:
-            return self._twice_epsilon(target)
+            return self._epsilon_of_two_sums(target)
         lower = self._crowd_epsilon((self.users - 1, 0), target)
         for _ in range(4):
             found = self._worst(lower, _WIDTH).best[0].low
@@ -170,7 +170,6 @@ class FlippedValues(Mechanism):
 
     @property
     def _is_wide(self) -> bool:
-        """Return whether each sum scatters so much that two of them are composed instead."""
         records = self.users - 1 + self.decoys
         return records * float(self.flip_probability * (1 - self.flip_probability)) >= _WIDE
 
@@ -193,12 +192,11 @@ class FlippedValues(Mechanism):
         """
         return ((self, 1),) if self.decoys else self._two_sums.parts
 
-    def _twice(self, epsilon: float) -> Bracket:
+    def _delta_of_two_sums(self, epsilon: float) -> Bracket:
         upper = self._two_sums.delta(epsilon).upper
         return Bracket(min(self._crowd_lower(epsilon), upper), upper)
 
     def _crowd_lower(self, epsilon: float) -> float:
-        """Return what crowds that are often the worst have: (almost) all on the value left."""
         others = self.users - 1
         tried = {(others, 0)} | ({(others - 2, 2)} if others > 2 and self.values > 1 else set())
         return max(
@@ -206,12 +204,11 @@ class FlippedValues(Mechanism):
             for first, second in tried
         )
 
-    def _twice_epsilon(self, target: float) -> Bracket:
+    def _epsilon_of_two_sums(self, target: float) -> Bracket:
         upper = min(self._two_sums.epsilon(target).upper, self.local_epsilon)
         return Bracket(min(self._crowd_epsilon((self.users - 1, 0), target), upper), upper)
 
     def _crowd_epsilon(self, crowd: tuple[int, ...], target: float) -> float:
-        """Return a lower end of epsilon for one crowd."""
         first, second = crowd
 
         def given(epsilon: float) -> Bracket:
@@ -292,7 +289,6 @@ class FlippedValues(Mechanism):
         return np.array([low]), np.array([high])
 
     def _worst(self, epsilon: float, width: float, most: int = _MOST_CROWDS) -> crowds.Search:
-        """Search all crowds; without decoys."""
         others = self.users - 1
 
         # A window must miss so little that it does not show beside delta; delta is not known
@@ -317,14 +313,12 @@ class FlippedValues(Mechanism):
 
     @cached_property
     def _among(self) -> ValueCrowds:
-        """Return the crowds among the decoys."""
         return ValueCrowds(
             self.users - 1, UniformDecoys(self.decoys, self.values, self.flip_probability)
         )
 
     @property
     def _in_clear(self) -> privacy.DecoyedValues:
-        """Return the same decoys among values in clear: flipping all of them hides no less."""
         return privacy.DecoyedValues(decoys=self.decoys, values=self.values)
 
     def _decoyed_delta(self, epsilon: float) -> Bracket:
@@ -357,7 +351,6 @@ class FlippedValues(Mechanism):
 
 @lru_cache(maxsize=4096)
 def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> float:
-    """Return the upper end of delta that a few crowds prove; asked again by every plan."""
     mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
     search = mechanism._worst(epsilon, COARSE, FEW_CROWDS)  # noqa: SLF001
     return min(float(search.upper[0]), 1.0)
@@ -365,7 +358,6 @@ def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> fl
 
 @lru_cache(maxsize=64)
 def _two_rounds(users: int, flip: Fraction) -> privacy.Composition:
-    """Return two rounds of one bit; kept, because its profile costs most."""
     return privacy.compose(FlippedBits(users=users, flip_probability=flip), times=2)
 
 

@@ -158,7 +158,6 @@ class SmallCrowds:
 
     @cached_property
     def _laws(self) -> list[tuple[Floats, Floats]]:
-        """Return the laws of the view for target zero and target all ones, crowd by crowd."""
         found = []
         others = self.records - 1
         for weight in range(1, self.length + 1):

@@ -246,7 +246,6 @@ def _best_tilt(values: Floats, masses: Floats, count: int, offset: float) -> flo
     span = float(np.max(np.abs(values)))
 
     def below(log_tilt: float) -> bool:
-        """Return whether a tilt is at most the best one."""
         t = math.exp(log_tilt)
         growth = masses * np.exp(t * values)
         # The derivative of ln(Λ(t)/t²) without smoothing, which rises with t.

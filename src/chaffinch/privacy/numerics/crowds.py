@@ -58,9 +58,7 @@ class Search:
 
 
 @dataclass(slots=True)
-class _Work:
-    """A search under way."""
-
+class _SearchState:
     bound: Callable[[Box], Ends]
     clip: Callable[[Box], Box | None]
     floor: float
@@ -71,7 +69,6 @@ class _Work:
     heap: list[tuple[float, int, Box, Floats]] = field(default_factory=list)
 
     def add(self, box: Box) -> None:
-        """Bound a box; keep it for splitting unless it is a single crowd."""
         clipped = self.clip(box)
         if clipped is None:
             return
@@ -112,11 +109,13 @@ def find_worst(
     """
     allowed = width if callable(width) else lambda base: np.full(len(base), width)
 
-    def look(box: Box) -> Ends:
+    def evaluate(box: Box) -> Ends:
         count_step("crowds")
         return bound(box)
 
-    work = _Work(look, clip, floor, allowed, _first_look(roots, look, clip), np.zeros(0))
+    work = _SearchState(
+        evaluate, clip, floor, allowed, _sample_and_climb(roots, evaluate, clip), np.zeros(0)
+    )
     work.settled = np.zeros_like(work.result.lower)
     for root in roots:
         work.add(root)
@@ -144,32 +143,30 @@ def _keep_best(result: Search, lower: Floats, crowd: Box) -> None:
         result.best[index] = crowd
 
 
-def _first_look(
+def _sample_and_climb(
     roots: Sequence[Box], bound: Callable[[Box], Ends], clip: Callable[[Box], Box | None]
 ) -> Search:
-    """Evaluate a spread of crowds, then climb: a good lower end prunes the search early."""
     seen: dict[Box, Ends] = {}
 
-    def look(crowd: Box) -> Ends:
+    def evaluate(crowd: Box) -> Ends:
         if crowd not in seen:
             seen[crowd] = bound(crowd)
         return seen[crowd]
 
     # Only crowds that can exist may raise the lower end.
-    starts = [crowd for root in roots for crowd in _starts(root) if clip(crowd) == crowd]
-    lower, upper = look(starts[0])
+    starts = [crowd for root in roots for crowd in _edge_crowds(root) if clip(crowd) == crowd]
+    lower, upper = evaluate(starts[0])
     result = Search(lower.copy(), upper.copy(), [starts[0]] * len(lower))
     for crowd in starts:
-        _keep_best(result, look(crowd)[0], crowd)
+        _keep_best(result, evaluate(crowd)[0], crowd)
     # Of many numbers (a profile) the two ends and the middle are enough to climb for.
     for number in sorted({0, len(result.lower) // 2, len(result.lower) - 1}):
-        _climb(roots, clip, result, look, number)
+        _climb(roots, clip, result, evaluate, number)
     result.evaluations = len(seen)
     return result
 
 
-def _starts(root: Box) -> list[Box]:
-    """Return crowds spread along the edges of a root."""
+def _edge_crowds(root: Box) -> list[Box]:
     points = [
         (*root.low[:axis], value, *root.low[axis + 1 :])
         for axis in range(len(root.low))
@@ -179,7 +176,6 @@ def _starts(root: Box) -> list[Box]:
 
 
 def _sample_counts(low: int, high: int) -> list[int]:
-    """Return both ends, the middle, and powers of four from either end."""
     points = {low, high, (low + high) // 2}
     step = 1
     while step < high - low:
@@ -192,10 +188,9 @@ def _climb(
     roots: Sequence[Box],
     clip: Callable[[Box], Box | None],
     result: Search,
-    look: Callable[[Box], Ends],
+    evaluate: Callable[[Box], Ends],
     number: int,
 ) -> None:
-    """Walk uphill with halving steps: cheap, and wrong only in speed."""
     crowd = result.best[number]
     # Every direction has one root: what is mirrored stays mirrored on the way up.
     root = next(r for r in roots if r.mirrored == crowd.mirrored)
@@ -205,7 +200,7 @@ def _climb(
         for candidate in _neighbours(crowd, step, root):
             if clip(candidate) != candidate:
                 continue
-            lower = look(candidate)[0]
+            lower = evaluate(candidate)[0]
             better = lower[number] > result.lower[number]
             _keep_best(result, lower, candidate)
             if better:
@@ -216,7 +211,6 @@ def _climb(
 
 
 def _neighbours(crowd: Box, step: int, root: Box) -> list[Box]:
-    """Return the crowds one step away along each axis, inside the root."""
     found = []
     for axis, value in enumerate(crowd.low):
         for moved in (value - step, value + step):

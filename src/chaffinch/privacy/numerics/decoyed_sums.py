@@ -177,7 +177,6 @@ def _kept(sums: Floats, tail: Any) -> tuple[slice, float]:
 
 
 def _rows(laws: Sequence[Law]) -> Floats:
-    """Return laws as the rows of one matrix, over the same whole numbers."""
     start = min(law.start for law in laws)
     rows = np.zeros((len(laws), max(law.stop for law in laws) - start))
     for row, law in zip(rows, laws, strict=True):

@@ -50,7 +50,6 @@ class Flood:
 
     @cached_property
     def _hash(self) -> int:
-        """Return the hash, worked out once: laws are looked up often, and rates may be many."""
         return hash((self.rates, self.ratio))
 
     def growth(self) -> Fraction:
@@ -134,7 +133,6 @@ class Flood:
 
 @lru_cache(maxsize=64)
 def _no_burst(flood: Flood) -> Any:
-    """Return e^−Λ, the chance that no burst comes; a sum of many fractions takes a while."""
     return wide_exp(-sum(flood.rates, Fraction(0)))
 
 
@@ -159,7 +157,6 @@ def _growth(flood: Flood) -> Fraction:
 
 
 def _cut(value: Fraction) -> Fraction:
-    """Return the number with so many leading bits that is nearest from below."""
     shift = _KEPT_BITS + value.denominator.bit_length() - abs(value.numerator).bit_length()
     scale = Fraction(2) ** shift
     return math.floor(value * scale) / scale
@@ -326,5 +323,4 @@ class NoiseMessages:
 
 @lru_cache(maxsize=1024)
 def _tail(law: NoiseMessages, first: int) -> float:
-    """Return what is asked for again for every question with the same noise."""
     return law._tail(first)  # noqa: SLF001 - kept for its own class

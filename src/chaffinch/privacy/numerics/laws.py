@@ -127,7 +127,6 @@ def _accurate(weights: WideArray) -> int:
 
 @lru_cache(maxsize=64)
 def _odds(chance: Fraction) -> tuple[Any, Any]:
-    """Return chance / (1 − chance) and its inverse: a search asks for thousands of crowds."""
     return wide(chance / (1 - chance)), wide((1 - chance) / chance)
 
 
@@ -232,11 +231,9 @@ def _tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
 
 
 def _tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
-    """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
     keep = 1.0 - flip
 
     def beyond(log_tilt: float) -> bool:
-        """Return whether the left tail at the tilted mean is below the aim."""
         # Chernoff: with Λ the cumulant and r = e^t, ln P[S ≤ Λ′(t)] is about Λ(t) − t·Λ′(t).
         growth = math.exp(log_tilt)
         cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))

@@ -64,7 +64,6 @@ class _Doubles:
         return self.gain_noise + ratio * self.level_noise
 
     def blocks(self, count: int) -> list[slice]:
-        """Return parts of so many rows that fit into a cache."""
         block = max(1, 30_000 // max(1, len(self.gain)))
         return [slice(begin, begin + block) for begin in range(0, count, block)]
 
@@ -107,10 +106,10 @@ class Knots:
         if epsilon > LARGEST_EXPONENT:
             return 0.0, self.delta(LARGEST_EXPONENT)[1]
         ratio = exp_minus_one(epsilon)
-        if self.steepest - epsilon < _NEAR_STEEPEST and self._only_first(ratio):
+        if self.steepest - epsilon < _NEAR_STEEPEST and self._only_outcome_0_gains(ratio):
             return self._first_test(epsilon)
         wider = self.relative + 6.0 * ROUNDOFF
-        high = self._highest_values(ratio)
+        high = self._upper_values(ratio)
         # Behind a cut the values fall, because there the ratio is below e^epsilon.
         outside = self.missing if self.beyond == -math.inf else max(self.missing, high[-1])
         above = max(up(_highest_spread(high, spread, outside)), up(self.missing))
@@ -125,8 +124,7 @@ class Knots:
         )
         return min(down(low.max()), 1.0), min(above, 1.0)
 
-    def _only_first(self, ratio: Any) -> bool:
-        """Return whether outcome 0 is surely the only one whose ratio is above e^epsilon."""
+    def _only_outcome_0_gains(self, ratio: Any) -> bool:
         if self.origin is None or len(self.level) < 2:
             return self.origin is not None
         # Outcome 1 has the masses P₁ = run and P₀ = run + rise, and ratios fall from there on.
@@ -147,7 +145,7 @@ class Knots:
         low, high = mass * (1 - wider) * gap, (mass * (1 + wider) + self.missing) * gap
         return min(down(low), 1.0), min(up(high), 1.0)
 
-    def _highest_values(self, ratio: Any) -> WideArray:
+    def _upper_values(self, ratio: Any) -> WideArray:
         """Return an upper end of gain − ratio·level for every knot."""
         wider = self.relative + 6.0 * ROUNDOFF
         values: WideArray = (1 + wider) * self.gain - ((1 - wider) * ratio) * self.level
@@ -449,7 +447,6 @@ def _highest_spread(values: WideArray, spread: float, outside: Any) -> Any:
 
 
 def _highest_spread_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
-    """Return ``_highest_spread`` for every row."""
     top: WideArray = values.max(axis=1)
     best: WideArray = np.maximum(top, outside)
     if spread < 1.0:

@@ -80,7 +80,7 @@ class GridLoss:
         # 1e-14 of each mass that is split covers the rounding of its share.
         parts = [self.mass * (1 - share), self.mass * (share + 1e-14 * odd)]
         places = np.concatenate([self.places - odd, self.places + odd]) // 2
-        found = _added(places, np.concatenate(parts))
+        found = _summed_by_place(places, np.concatenate(parts))
         return GridLoss(2 * self.step, *found, self.infinite)
 
 
@@ -109,7 +109,6 @@ class _Side:
 
     @property
     def reach(self) -> float:
-        """Return the largest finite loss."""
         return float(self.losses[-1]) if len(self.losses) else 0.0
 
     def on_grid(self, step: float) -> tuple[NDArray[np.int64], Floats]:
@@ -122,7 +121,7 @@ class _Side:
         share = np.clip(np.expm1((left - place) * step) / np.expm1(-step), 0.0, 1.0)
         # 1e-14 of each share covers the rounding of its place.
         parts = np.concatenate([self.mass * (1 - share), self.mass * (share + 1e-14)])
-        return _added(np.concatenate([left, left + 1]).astype(np.int64), parts)
+        return _summed_by_place(np.concatenate([left, left + 1]).astype(np.int64), parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,7 @@ class Kinks:
         # The smaller total leaves more: too much mass is the safe side.
         middle = max(0.0, 1.0 - min(first, second + self.below.infinite)) + 1e-15
         places = np.concatenate([-below, [0], above])
-        found = _added(places, np.concatenate([mirrored, [middle], mass]))
+        found = _summed_by_place(places, np.concatenate([mirrored, [middle], mass]))
         return GridLoss(step, *found, self.above.infinite)
 
 
@@ -190,8 +189,7 @@ def dominating_loss(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     return Kinks.of_profile(epsilons, deltas).on_grid(step)
 
 
-def _added(places: NDArray[np.int64], mass: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the places that have mass, in order, and the mass at each."""
+def _summed_by_place(places: NDArray[np.int64], mass: Floats) -> tuple[NDArray[np.int64], Floats]:
     found, index = np.unique(places, return_inverse=True)
     total = np.bincount(index, mass, minlength=len(found))
     return found[total > 0], np.asarray(total[total > 0], dtype=np.float64)
@@ -266,7 +264,7 @@ def dominated_loss(
     # What is left at the end has a ratio above the grid's: the first law's mass is lowered.
     places.append(place)
     mass.append(min(one, ratio * two))
-    found = _added(np.array(places, dtype=np.int64), np.array(mass))
+    found = _summed_by_place(np.array(places, dtype=np.int64), np.array(mass))
     return GridLoss(step, *found, moved=moved)
 
 
@@ -383,7 +381,6 @@ class Rounds:
                 return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
 
     def _transformed(self, epsilon: float) -> _Tilted:
-        """Return the tilted total's law; the last one again where its tilt still fits."""
         kept = self._kept
         # A tilt still fits within half a standard deviation of the epsilon it was made for.
         if not kept or abs(epsilon - kept[0][0]) > 0.5 * kept[0][1]:
@@ -399,7 +396,6 @@ class Rounds:
         return []
 
     def _tilt(self, epsilon: float) -> float:
-        """Return a tilt whose mean is near ``epsilon`` (0 when the mean already is above)."""
         if self._mean(0.0) >= epsilon:
             return 0.0
         spread = sum(c * _variance(loss, 0.0) for loss, c in self.parts)

@@ -116,7 +116,7 @@ def _curve(tests: SideTests, ratio: WideArray, wider: float) -> tuple[WideArray,
     """
     # How many outcomes have at least this ratio: the best test includes just these.
     places = len(tests.ratios) - np.searchsorted(tests.ratios[::-1], ratio, side="left")
-    low, high = _near(tests, ratio, places, wider)
+    low, high = _best_near(tests, ratio, places, wider)
     margin = tests.doubt + wider
     before = np.maximum(places - _NEAR, 0)
     after = np.minimum(places + _NEAR - 1, len(tests.ratios) - 1)
@@ -135,10 +135,9 @@ def _curve(tests: SideTests, ratio: WideArray, wider: float) -> tuple[WideArray,
     return np.maximum(low, 0), np.minimum(high + tests.missing, 1)
 
 
-def _near(
+def _best_near(
     tests: SideTests, ratio: WideArray, places: NDArray[np.intp], wider: float
 ) -> tuple[WideArray, WideArray]:
-    """Try the tests around a place, and "always", which may win where the ratio is below 1."""
     last = len(tests.low_gain) - 1
     steps = np.arange(-_NEAR, _NEAR + 1)
     picked = np.clip(places[:, None] + steps, 0, last)

@@ -93,8 +93,6 @@ class RidgeCrowds:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Logarithms of both ends of the largest delta, and the crowd where it was seen."""
-
     lower: float
     upper: float
     crowd: int
@@ -130,7 +128,6 @@ class _Ridge:
         self._place_nodes()
 
     def _place_line(self, epsilon: float) -> None:
-        """Work out ρ, the line of thresholds and the strip around it."""
         with decimal.localcontext(_DIGITS):
             q, p = _decimal(self.crowds.flip), _decimal(1 - self.crowds.flip)
             self.q, self.p = q, p
@@ -153,7 +150,6 @@ class _Ridge:
             self.strip = (middle - 2.0, middle + 2.0)
 
     def _choose_circle(self, width: float) -> None:
-        """Choose r and N, and bound what aliases and the points that are cut add up to."""
         bits, copies = self.crowds.bits, self.crowds.copies
         spread = math.sqrt(bits * max(float(w * (1 - w)) for w in (self.w1, self.w0)) + 0.3)
         # On the circle through ρ the sum has its own scale; the pole at 1 must not be too near.
@@ -278,7 +274,6 @@ class _Ridge:
             return _wide(total + self.depth_digits * line)
 
     def line(self, ones: NDArray[np.int64]) -> WideArray:
-        """Return μ(A)."""
         zeros = self.crowds.bits - ones
         line: WideArray = ones.astype(Wide) * self.w1 + zeros.astype(Wide) * self.w0
         return line
@@ -330,8 +325,6 @@ def _wide(value: decimal.Decimal) -> Any:
 
 @dataclass(slots=True)
 class _Search:
-    """A search for the worst crowd: boxes by their upper ends, the largest first."""
-
     crowds: RidgeCrowds
     ridge: _Ridge
     width: float
@@ -343,7 +336,6 @@ class _Search:
     heap: list[tuple[float, int, int, float]] = field(default_factory=list)
 
     def run(self) -> _Found:
-        """Halve or enumerate the box with the largest upper end until it meets what was seen."""
         self.add(0, self.crowds.last)
         while self.heap:
             top, low, high, height = heapq.heappop(self.heap)
@@ -361,11 +353,9 @@ class _Search:
         return _Found(self.best, max(self.best, self.settled), self.crowd, self.boxes)
 
     def ones(self, crowd: int) -> int:
-        """Return how many one-bits a crowd has."""
         return self.crowds.first + self.crowds.step * crowd
 
     def add(self, low: int, high: int) -> None:
-        """Bound a box of crowds, and look at some of them near its peak."""
         self.boxes += 1
         if self.boxes > _MOST_BOXES:
             raise OffTheRidge
@@ -391,7 +381,6 @@ class _Search:
         heapq.heappush(self.heap, (-top, low, high, height))
 
     def enumerate(self, low: int, high: int, height: float) -> bool:
-        """Ask every crowd of a box, if one polynomial is accurate enough for all of them."""
         box = _Box(self.ridge, self.ones(low), self.ones(high))
         listed = np.arange(low, high + 1)
         ones = self.crowds.first + self.crowds.step * listed
@@ -406,7 +395,6 @@ class _Search:
         return True
 
     def keep(self, listed: NDArray[np.int64], lower: Floats) -> None:
-        """Remember the worst of some crowds."""
         place = int(lower.argmax())
         if lower[place] > self.best:
             self.best, self.crowd = float(lower[place]), int(listed[place])
@@ -425,12 +413,10 @@ class _Box:
 
     @cached_property
     def scale(self) -> float:
-        """Return the logarithm of the middle's own scale."""
         return float(self.ridge.log_scale(self.middle))
 
     @cached_property
     def kernel_rounding(self) -> float:
-        """Return the rounding of a sum with the kernel itself."""
         return self.rounding(self.ridge.kernel, self.ridge.kernel_slack)
 
     def rounding(self, kernel: WideArray, slack: WideArray) -> float:
@@ -490,7 +476,6 @@ class _Box:
         )
 
         def grid(across: int, along: int) -> tuple[Floats, Floats]:
-            """Return the crowds of a grid, and D there in units of its largest scale."""
             moves = np.linspace(low, high, across)
             rises = np.linspace(bottom, top, along)
             # In units of the largest scale of box and strip, so that errors are at most 1:1.
@@ -548,14 +533,12 @@ class _Box:
         return bool(below.min() > room and above.max() < -room)
 
     def ends(self, ones: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Return ln of both ends of delta for some crowds, each summed by itself."""
         ridge = self.ridge
         # In doubles from here on, like the grid of a box: ``rounding`` counts them.
         terms = self.terms(ridge.kernel, (ones - self.middle).astype(np.float64))
         theta = ridge.theta.astype(np.float64)
 
         def value(rises: Floats, rows: Any) -> Floats:
-            """Add up the points for every crowd at its own rise."""
             turns, chosen = rises[:, None] * theta, terms[rows]
             turned = chosen.real * np.cos(turns) + chosen.imag * np.sin(turns)
             return np.asarray(turned.sum(axis=1))
@@ -576,12 +559,12 @@ class _Box:
         larger = (ridge.weight * np.abs(ridge.kernel) * grown).astype(np.float64)
         along = _degree(larger, y, goal / 4)
         # |T_J(Y)| is at most 1 plus its own remainder.
-        rest = np.ones_like(y) if along is None else 1.0 + _term(y, along + 1)
+        rest = np.ones_like(y) if along is None else 1.0 + _taylor_term(y, along + 1)
         across = _degree(rest * larger, x, goal / 4)
         if across is None or along is None:
             return None
-        powers_x = _powers((ridge.x_real + 1j * ridge.x_imaginary) * half, across)
-        powers_y = _powers(-1j * ridge.theta, along)
+        powers_x = _taylor_terms((ridge.x_real + 1j * ridge.x_imaginary) * half, across)
+        powers_y = _taylor_terms(-1j * ridge.theta, along)
         coefficients = ((powers_x * terms) @ powers_y.T).real.astype(np.float64)
         spread = float((larger * np.exp(np.minimum(x + y, 700.0))).sum())
         error = goal / 2 + _UNIT * (len(x) + 16 * (across + along) + 64) * spread
@@ -593,7 +576,6 @@ class _Box:
         columns = np.polynomial.polynomial.polyval(moves, coefficients)
 
         def value(rises: Floats, rows: Any) -> Floats:
-            """Evaluate by Horner: the columns are the coefficients of powers of a rise."""
             total = np.array(columns[-1][rows])
             for column in columns[-2::-1]:
                 total *= rises
@@ -608,7 +590,6 @@ class _Box:
         value: Callable[[Floats, Any], Floats],
         error: float,
     ) -> tuple[Floats, Floats]:
-        """Return ln of both ends of max D over the thresholds of the strip, for each crowd."""
         ridge = self.ridge
         line = ridge.line(ones)
         floors = np.floor(line)
@@ -655,16 +636,14 @@ def _degree(sizes: Floats, values: Floats, goal: float) -> int | None:
     return None
 
 
-def _term(values: Floats, power: int) -> Floats:
-    """Return values^power/power!."""
+def _taylor_term(values: Floats, power: int) -> Floats:
     found = np.ones_like(values)
     for k in range(1, power + 1):
         found = found * values / k
     return found
 
 
-def _powers(values: WideArray, degree: int) -> WideArray:
-    """Return values^k/k! for k = 0 … degree, a row for each."""
+def _taylor_terms(values: WideArray, degree: int) -> WideArray:
     rows = [np.ones_like(values)]
     for k in range(1, degree + 1):
         rows.append(rows[-1] * values / k)

@@ -178,7 +178,6 @@ def _narrow(
 def _between(
     left: tuple[float, float], right: tuple[float, float], push: float, *, halve: bool
 ) -> float:
-    """Return a point strictly between: interpolated where both heights are known."""
     (a, high), (b, low) = left, right
     # Halved weights may underflow to 0 on both sides, where the curve runs along the level.
     if not halve and math.isfinite(low) and low < high:
@@ -236,7 +235,6 @@ def find_largest(
     """
 
     def value(place: float) -> float:
-        """Return the excess at the exponential of a place; infinite where nothing is proven."""
         count_step("points of a curve")
         try:
             return excess(math.exp(place))
@@ -268,7 +266,6 @@ def find_largest(
 
 
 def _close(low: _Seen, high: _Seen, slope: float | None, tolerance: float, ceiling: float) -> bool:
-    """Return whether the best place so far is close enough below the root."""
     if low is None:
         return False
     if low[0] >= ceiling:
@@ -280,14 +277,12 @@ def _close(low: _Seen, high: _Seen, slope: float | None, tolerance: float, ceili
 
 
 def _rise(low: _Seen, high: _Seen) -> float | None:
-    """Return the slope between the two places around the root, if both are known."""
     if low is None or high is None or not math.isfinite(high[1] - low[1]):
         return None
     return (high[1] - low[1]) / (high[0] - low[0])
 
 
 def _next(low: _Seen, high: _Seen, slope: float | None, tolerance: float, count: int) -> float:
-    """Return the next place: where the excess should be just below zero."""
     if low is not None and high is not None:
         rise = _rise(low, high)
         middle = 0.5 * (low[0] + high[0])

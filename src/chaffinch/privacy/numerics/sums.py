@@ -78,7 +78,6 @@ def positive_part_of_sum(
 def _scaled(
     points: list[Fraction], masses: list[float], count: int, shift: Fraction, width: float
 ) -> Bracket:
-    """Return the bracket when the values are of ordinary size; choose the side to work on."""
     low, high = shift + count * points[0], shift + count * points[-1]
     if high <= 0:
         return Bracket(0.0, 0.0)
@@ -128,7 +127,6 @@ def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fr
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of ``parts`` counts that add up to ``total``."""
     for bars in itertools.combinations(range(total + parts - 1), parts - 1):
         # Stars and bars: what lies between two bars is one of the counts.
         edges = (-1, *bars, total + parts - 1)
@@ -169,7 +167,6 @@ def _search(
 def _law(
     values: Sequence[_Number], probabilities: Sequence[_Number]
 ) -> tuple[list[Fraction], list[float]]:
-    """Merge equal values, drop impossible ones, and sort."""
     if len(values) != len(probabilities) or not values:
         raise InvalidInput("probabilities", "as many as the values, at least one", probabilities)
     merged: dict[Fraction, list[float]] = {}
@@ -188,7 +185,6 @@ def _law(
 
 
 def _exact(parameter: str, value: _Number) -> Fraction:
-    """Return a finite number as the rational that it is."""
     if not isinstance(value, Fraction):
         value = checks.real(parameter, value, least=-math.inf)
     return Fraction(value)
@@ -245,7 +241,6 @@ def _count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
 
 
 def _affordable(costs: list[float], count: int) -> WideArray | None:
-    """Return one row per outcome that may be positive: how often each value occurs."""
     rows = np.zeros((1, 0), dtype=np.int64)
     # For each row: how many variables have no value yet, and how much the sum may still lose.
     left, budget = np.array([count]), np.array([float(count)])
