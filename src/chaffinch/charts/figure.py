@@ -273,7 +273,7 @@ def _save_figure(figure: Figure, path: Path) -> Path:
         canvas = Canvas(figsize=(7.0, 5.2), dpi=150, layout="constrained")
         axes = canvas.add_subplot()
         _axes(figure, axes)
-        for series, look in zip(figure.series, _looks(figure), strict=True):
+        for series, look in zip(figure.series, _line_styles(figure), strict=True):
             _line(series, look, axes)
         axes.legend(frameon=False, fontsize=9, loc="best")
         canvas.suptitle(textwrap.fill(figure.title, 78), fontsize=11)
@@ -300,7 +300,7 @@ def _axes(figure: Figure, axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _looks(figure: Figure) -> list[dict[str, Any]]:
+def _line_styles(figure: Figure) -> list[dict[str, Any]]:
     looks: list[dict[str, Any]] = []
     claims = 0
     for series in figure.series:

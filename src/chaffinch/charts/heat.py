@@ -97,7 +97,7 @@ class HeatFigure(Picture):
                     yield row, column
 
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - no part has a name
-        tall = _tall(self)
+        tall = _row_height(self)
         bottom = _HEAD + tall * len(self.rows)
         body = [*_names(self, tall), *_cells(self, tall), *_scale(self, bottom)]
         room = 0
@@ -148,7 +148,7 @@ def short_number(value: float) -> str:
     return f"{shown:.{decimals}f}{sign}" if decimals <= _MOST_DECIMALS else f"{value:.1e}"
 
 
-def _tall(figure: HeatFigure) -> float:
+def _row_height(figure: HeatFigure) -> float:
     return _ROW if figure.numbered else max(3.0, _THIN / len(figure.rows))
 
 

@@ -173,9 +173,9 @@ class ChanceTable:
         # edges is compared with the last of them, which it cannot equal.
         for row in np.flatnonzero(upper[found - 1] == first):
             number = int(first[row]) << _WORD | int(second[row])
-            found[row] = _place(edges, number)
+            found[row] = _outcome(edges, number)
         return found
 
 
-def _place(edges: Sequence[int], number: int) -> int:
+def _outcome(edges: Sequence[int], number: int) -> int:
     return sum(edge <= number for edge in edges)

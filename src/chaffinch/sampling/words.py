@@ -46,7 +46,7 @@ class Words(Protocol):
         ...
 
 
-class _Drawn:
+class _WordSource:
     def take(self, count: int) -> NDArray[np.uint64]:
         if type(count) is not int or not 0 <= count <= MOST_WORDS:
             count = checks.whole("count of words", count, most=MOST_WORDS)
@@ -65,7 +65,7 @@ class _Drawn:
         raise NotImplementedError
 
 
-class SecureWords(_Drawn):
+class SecureWords(_WordSource):
     """Words that nobody can predict; safe to share between threads and across forks.
 
     Every thread has its own key, and a forked child starts with a new one, so no two of
@@ -89,7 +89,7 @@ class SecureWords(_Drawn):
         return (SecureWords, ())  # A copy in another process shares no key.
 
 
-class KeyedWords(_Drawn):
+class KeyedWords(_WordSource):
     """Words that a secret and what they are for decide: who draws again gets the same ones.
 
     The key of AES is HMAC-SHA-256 of the parts of ``bound`` under the secret, so words that are
