@@ -189,8 +189,8 @@ class Choice:
         unknown: str | int | None = None,
     ) -> None:
         object.__setattr__(self, "values", _values(values))
-        object.__setattr__(self, "missing", _whole_name(missing))
-        object.__setattr__(self, "unknown", _whole_name(unknown))
+        object.__setattr__(self, "missing", _label_of_value(missing))
+        object.__setattr__(self, "unknown", _label_of_value(unknown))
         _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
         for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
             listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
@@ -721,7 +721,7 @@ class Survey:
         return Cross({str(name): self.questions[str(name)] for name in known})  # type: ignore[misc]
 
 
-def _whole_name(name: Any) -> Any:
+def _label_of_value(name: Any) -> Any:
     whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
     return str(name) if whole else name
 
@@ -740,7 +740,7 @@ def _values(values: Iterable[str | int] | range) -> tuple[str, ...] | range:
 def _named(parameter: str, names: Any) -> tuple[str, ...]:
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise InvalidInput(parameter, "a list of names", names)
-    listed = tuple(map(_whole_name, names)) if parameter == "values" else tuple(names)
+    listed = tuple(map(_label_of_value, names)) if parameter == "values" else tuple(names)
     for name in listed:
         label(f"name among the {parameter}", name)
     if len(set(listed)) < len(listed):

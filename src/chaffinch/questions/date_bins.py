@@ -27,7 +27,7 @@ def bin_of(kind: str, answer: object) -> str | None:
     >>> bin_of("hour", "2024-03-05") is None
     True
     """
-    moment = _moment(answer)
+    moment = _parse_date(answer)
     if moment is None or (kind == "hour" and not isinstance(moment, datetime)):
         return None
     return DATE_BINS[kind][_place(kind, moment)]
@@ -41,7 +41,7 @@ def _place(kind: str, moment: date) -> int:
     return (moment.month - 1) // (3 if kind == "quarter" else 1)
 
 
-def _moment(answer: object) -> date | None:
+def _parse_date(answer: object) -> date | None:
     if isinstance(answer, date):
         return answer
     if not isinstance(answer, str):
