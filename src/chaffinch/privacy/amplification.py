@@ -55,11 +55,13 @@ class CoveredLaw:
 
     def at(self, growth: Fraction, users: int, width: float) -> Bracket:
         """Return the bracket at e^ε = growth, exactly."""
+        # With chance 1 − Σm(v) a message of the crowd is revealed: there Y is 0.
         values, masses = [Fraction(0)], [1 - sum(cover for _, _, cover in self.outputs)]
         bare = Fraction(0)
         for first, second, cover in self.outputs:
             excess = first - growth * second
             if cover == 0:
+                # No other message covers this output: whoever sees it learns its whole excess.
                 bare += max(excess, Fraction(0))
             else:
                 values.append(excess / cover)
@@ -80,6 +82,8 @@ def merge_outputs(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> Cov
     """
     sums: dict[tuple[Fraction, Fraction, bool], list[Fraction]] = {}
     for first, second, cover in outputs:
+        # Y depends on R₀/m and R₁/m alone (uncovered, on R₀ : R₁), so outputs that agree in these
+        # add up.
         scale = cover if cover > 0 else first + second
         if scale == 0:
             continue
@@ -156,6 +160,7 @@ class ShuffledRandomizer(Mechanism):
     def _upper(self, epsilon: float) -> float:
         if epsilon >= self._local:
             return 0.0
+        # Rounded down, and capped: δ falls as e^ε rises, so this is an upper end.
         growth = exp_ends(min(epsilon, _LARGEST_GROWTH))[0]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._blankets]
         return min(1.0, max(end.upper for end in ends))
@@ -163,6 +168,7 @@ class ShuffledRandomizer(Mechanism):
     def _lower(self, epsilon: float) -> float:
         if epsilon >= self._local or epsilon > _LARGEST_GROWTH:
             return 0.0
+        # Rounded up: δ falls as e^ε rises, so this is a lower end.
         growth = exp_ends(epsilon)[1]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]
         return max(end.lower for end in ends)
@@ -182,6 +188,7 @@ def solve_between(lower: Curve, upper: Curve, delta: float, most: float) -> Brac
     if top == 0:
         return Bracket(0.0, 0.0)
     high = min(top, LARGEST_EPSILON)
+    # Both curves are often close: the lower crossing is looked for just below the upper one.
     low = find_crossing_below(lower, delta, top=high, tolerance=_TOLERANCE, near=1e-3)[0]
     return Bracket(low, top)
 
@@ -250,6 +257,7 @@ class ShuffledTable(ShuffledRandomizer):
         cover = self.table[int(_signals(first, second, floats).argmax())]
         kinds = [[Fraction(0)] * 3 for _ in range(3)]
         for chances in zip(first, second, cover, strict=True):
+            # 1: the output favours the first value; −1, the last index: the second; 0: neither.
             kind = (chances[0] > chances[1]) - (chances[0] < chances[1])
             kinds[kind] = [a + b for a, b in zip(kinds[kind], chances, strict=True)]
         return _three_kinds(kinds[1], kinds[-1], self.users - 1)
@@ -271,7 +279,8 @@ class ShuffledResponse(ShuffledTable):
     ) -> None:
         asked = checks.real("local epsilon", local_epsilon, least=0.0, most=LARGEST_EPSILON)
         self.values = checks.whole("number of values", values, least=2, most=10**9)
-        # A smaller local epsilon is more randomizing of what is sent: each end has its own side.
+        # A smaller local epsilon is more private. So the upper end takes the larger e^ε₀, the lower
+        # end the smaller one.
         small, large = (_response_rows(ratio, self.values) for ratio in exp_ends(asked))
         super().__init__(large, users=users, relative_width=relative_width)
         self._asked = asked
@@ -290,6 +299,7 @@ class ShuffledResponse(ShuffledTable):
 def _response_rows(ratio: Fraction, values: int) -> tuple[tuple[Fraction, ...], ...]:
     told = min(values, 3)
     one = 1 / (ratio + values - 1)
+    # The values beyond the third are alike for every pair and crowd: one output stands for them.
     rest = (one * (values - told),) if values > told else ()
     return tuple(
         tuple(one * ratio if output == row else one for output in range(told)) + rest
@@ -429,6 +439,7 @@ def _exact_rows(
     for row in rows:
         if not abs(float(sum(row)) - 1.0) <= 1e-12:
             raise InvalidInput("table", "rows that sum to 1", float(sum(row)))
+    # Rounded entries add up to nearly 1; divided by their sum they are an exact table again.
     return tuple(tuple(entry / sum(row) for entry in row) for row in rows)
 
 
@@ -450,7 +461,9 @@ def _local_epsilon(table: Sequence[tuple[Fraction, ...]]) -> float:
     for column in zip(*table, strict=True):
         low, high = min(column), max(column)
         if high > 0 and low == 0:
+            # One input sends what another never sends: no finite ratio holds.
             return math.inf
         if high > 0:
             worst = max(worst, high / low)
+    # The upper end of the logarithm: a local guarantee is rounded up.
     return log_of(worst)[1] if worst > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Calibration: the parameter that just meets a target, found from the safe side and re-checked."""
+"""Calibration: the parameter that just meets a target, and was itself seen to meet it."""
 
 from __future__ import annotations
 

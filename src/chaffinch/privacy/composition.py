@@ -1,4 +1,4 @@
-"""Several mechanisms, or many rounds of one, asked of the same people."""
+"""Composition: several mechanisms, or many rounds of one, asked of the same people."""
 
 from __future__ import annotations
 
@@ -230,6 +230,8 @@ class Composition(Mechanism):
     def _plain_delta(self, epsilon: float, profiles: Sequence[_Profile]) -> float:
         counts = [count for _, count in self._rounds]
         rounds = [*zip(profiles, counts, strict=True)]
+        # The same as `summed_delta` from profiles at hand. A profile is convex in e^ε, so its
+        # chords lie above it: these are upper ends, too.
         each = epsilon * (1 - _SHARED) / sum(count * float(p[0][-1]) for p, count in rounds)
         # Behind its last node a profile is flat.
         ends = (
@@ -267,11 +269,13 @@ class Composition(Mechanism):
 
     @cached_property
     def _distance(self) -> Fraction:
+        # Union bound: the chance that anything was cut is at most the sum over all rounds.
         cut = [part.distance * count for part, count in self.parts if isinstance(part, Shortened)]
         return sum(cut, Fraction(0))
 
     @cached_property
     def _shortfall(self) -> Fraction:
+        # The same bound, for rounds in which too few people were honest.
         few = [part.shortfall * count for part, count in self.parts if isinstance(part, Shortened)]
         return sum(few, Fraction(0))
 
@@ -285,6 +289,7 @@ class Composition(Mechanism):
             return self.parts[0][0].epsilon(target)
         if not self._rounds:
             return Bracket(0.0, 0.0)
+        # Infinite losses are a part of delta at every epsilon: nothing below them is proven.
         if self._infinite >= target:
             raise GuaranteeNotProven(
                 "epsilon",
@@ -383,6 +388,7 @@ class Composition(Mechanism):
 
     @cached_property
     def _rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        # Without the cutting, which `_cost` charges once for all rounds.
         counts: Counter[Mechanism] = Counter()
         for mechanism, count in self.parts:
             for inner, times in _without_cutting(mechanism).rounds:
@@ -536,6 +542,7 @@ class Composition(Mechanism):
 def _ended_at_local_epsilon(mechanism: Mechanism, nodes: Floats, upper: Floats) -> _Profile:
     if upper[-1] <= 0:
         return nodes, upper
+    # No loss is above the local epsilon: from there on delta is 0.
     return np.append(nodes, mechanism.local_epsilon), np.append(upper, 0.0)
 
 
@@ -566,6 +573,7 @@ def _grid_step(
         narrowest = min(math.sqrt(part.variance) for part in kinks)
         wanted = min(narrowest / (_STEPS * finer), spread / _FEW_GRID)
     step = max(min(wanted, reach), spread / _MOST_GRID) or reach
+    # Up to the next power of two: the grid is as fine as was asked for, or finer.
     return max(reach / 2.0 ** math.ceil(math.log2(reach / step)), _LEAST_STEP)
 
 
@@ -639,6 +647,7 @@ def _chord_at(nodes: Floats, upper: Floats, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def _nodes(mechanism: Mechanism) -> Floats:
+    # Kept, because finding where a profile ends takes a search.
     return mechanism.nodes()
 
 

@@ -1,8 +1,8 @@
-"""Runs of crowds that prove a promise: of one sum, of two, and of several rounds.
+"""Runs of crowds that prove a delta: of one sum, of two sums, and of several rounds.
 
-What is found here with floats and proven upper ends goes into certificates, where anybody can
-prove it again with whole numbers alone (`tools/check_certificate.py`). Only for crowds without
-fixed zeros: all of them in one direction are, mirrored, all of them in the other.
+The runs are found here with floats and proven upper ends, and go into certificates. Anybody can
+prove them again with whole numbers alone (`tools/check_certificate.py`). The crowds have no fixed
+zeros, so one direction is enough: the mirror image of a crowd is a crowd.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ def _covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run
         raise _refusal(crowd, lambda run: two.reached(run, (0, 0)), epsilon, delta) from None
     except TooManyRuns:
         raise _too_many_runs(epsilon) from None
+    # So far a run was compared with the first crowd and with itself: a certificate needs all pairs.
     for place, run in enumerate(runs):
         for other in runs[:place]:
             _require(two.reached(run, other), epsilon, delta)
@@ -253,6 +254,7 @@ class _TwoSums:
 
 
 def _common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
+    # The fewest ones of the run, and the zeros that are left beside its most ones.
     ones, zeros = run[0] * crowds.step, (crowds.last - run[1]) * crowds.step
     plus, minus = (zeros, ones) if mirrored else (ones, zeros)
     first, second = binomial(plus, 1 - crowds.flip, tail), binomial(minus, crowds.flip, tail)

@@ -1,7 +1,7 @@
-"""How the parameters of a mechanism stand in its document: as whole numbers, words and fractions.
+"""The parameters of a mechanism in its document: whole numbers, words, and fractions as texts.
 
-A document has JSON types only and one spelling of everything. Fractions are texts, because JSON
-readers disagree about digits; other numbers are whole.
+A document has JSON types only, and there is one spelling of every value. JSON readers disagree
+about the digits of fractions, so fractions are texts; all other numbers are whole.
 """
 
 from __future__ import annotations

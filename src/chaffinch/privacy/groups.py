@@ -1,10 +1,10 @@
-"""One person who holds several records of a batch: what replacing all of them changes.
+"""Group privacy: one person holds several records of a batch and may replace all of them.
 
 A mechanism says what replacing one record changes, in every crowd. From one person's records to
 any others it is a chain of such steps, and a test of level α has after each of them a power of at
 most T(level before): T∘…∘T(α) after all, where T(α) = min over ε of δ(ε) + e^ε·α is the power
 that the profile of one record allows. That is far more than composition over the records would
-say: their losses do not average out, they all point the same way.
+say: the losses of a chain do not average out, because all steps go in one direction.
 
 Source     group privacy of trade-off functions [Dong, Roth, Su 2022, theorem 2.14], T = 1 − f.
 """

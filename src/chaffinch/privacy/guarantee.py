@@ -166,6 +166,7 @@ def promised(value: float, digits: int) -> str:
 
 
 def _rounded_text(value: float, digits: int, *, up: bool) -> str:
+    # Rounded from the exact value of the float, so the text never crosses it.
     rounding = ROUND_CEILING if up else ROUND_FLOOR
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     return f"{float(rounded):.{digits}g}"

@@ -1,7 +1,7 @@
-"""The face every mechanism shows: the questions that can be asked of it.
+"""The base class of all mechanisms, and the questions that can be asked of them.
 
-A mechanism answers ``delta(epsilon)`` with a proven bracket; everything else has a
-default that follows from it, and a family with a sharper way overrides the default.
+A mechanism answers ``delta(epsilon)`` with a proven bracket. Everything else has a default that
+follows from it; a family that knows a sharper bound overrides the default.
 """
 
 from __future__ import annotations
@@ -264,6 +264,7 @@ def solve_epsilon(
 
     above = upper or (lambda epsilon: at(epsilon).upper)
     below = lower or (lambda epsilon: at(epsilon).lower)
+    # A good guess saves the search for a place to begin, a bad one costs two evaluations at most.
     high = _cross_near(above, delta, tolerance, guess)
     if high is None:
         high = find_crossing(above, delta, top=most, tolerance=tolerance)

@@ -1,11 +1,11 @@
 """Mechanisms as small documents: exact parameters in, the same mechanism out.
 
-A document is what a file can hold (JSON types only) and a person can read. It says what was
-asked, never an epsilon: the numbers are proven anew from the parameters whenever they are
-needed. Every mechanism has exactly one document, so equal documents mean equal mechanisms.
+A document has JSON types only, so a file can hold it, and a person can read it. It holds the
+parameters and never an epsilon: the numbers are proven again from the parameters whenever they
+are needed. Every mechanism has exactly one document, so equal documents mean equal mechanisms.
 
-A mechanism says itself what stands in its document. Here is which names stand for which classes:
-a document of any other name is refused.
+Each mechanism decides what is in its document. This module maps the names in documents to
+classes, and refuses a document of any other name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long searches tell that they go on: one context, and every long loop tells it of its steps.
+"""Progress of long searches: the loops report their steps to a context that the caller opens.
 
-The loops stand many calls below whoever waits for them, and what they search is not known to be
-long beforehand. So nobody passes a callback down to them: whoever waits opens a context.
+The loops are many calls below the caller, and nobody knows beforehand which search is long. A
+context variable reaches all of them; a callback would have to be passed through every function.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class _Watch:
     def step(self, what: str) -> None:
         self.steps[what] += 1
         now = time.monotonic()
+        # A step may be much cheaper than to tell of it.
         if now - self.last >= self.pause:
             self.last = now
             self.tell(f"{what}: {self.steps[what]:,}")
@@ -56,13 +57,14 @@ def show_progress(
     try:
         yield
     finally:
+        # Also after an error: a context around this one, if there is any, is told again.
         _WATCH.reset(before)
         if tell is None:
             _write_line("")
 
 
 def count_step(what: str) -> None:
-    """Tell whoever waits, if anybody does, that one more of these is done."""
+    """Report that one more of these is done; without an open context nothing happens."""
     watch = _WATCH.get()
     if watch is not None:
         watch.step(what)
@@ -70,5 +72,6 @@ def count_step(what: str) -> None:
 
 def _write_line(words: str) -> None:
     if sys.stderr.isatty():
+        # Back to the start of the line, and clear it: the new words may be shorter.
         sys.stderr.write(f"\r\033[K{words}")
         sys.stderr.flush()

@@ -148,6 +148,7 @@ class SymmetricUnary(_Unary):
     ) -> None:
         asked = check_local_epsilon(local_epsilon)
         self.values = _values(values)
+        # Up: more flips are more private than what was asked for.
         flip = grain_above(1 / (1 + exp_ends(asked / 2)[0]))
         self._account_bits(1 - flip, flip, asked=asked, users=users, relative_width=relative_width)
 
@@ -203,6 +204,7 @@ class LocalHashing(_Alike):
         self.values = _values(values)
         best = round(math.exp(asked)) + 1 if buckets is None else buckets
         self.buckets = checks.whole("number of buckets", best, least=2, most=2**62)
+        # Down, from the lower end of e^ε₀: a smaller ratio is more private than what was asked for.
         ratio = grain_below(exp_ends(asked)[0])
         scale = (ratio + self.buckets - 1) / self.buckets
         hit = Fraction(1, self.buckets)
@@ -285,6 +287,7 @@ def _of_subsets(values: int, size: int) -> dict[tuple[int, ...], Fraction]:
 
 
 def _small_power(base: Fraction, power: int) -> Fraction:
+    # With 0 the message is not told apart: a bound that is a hair looser, and as true.
     if power * math.log2(base) < math.log2(_WORTH):
         return Fraction(0)
     return base**power
@@ -406,6 +409,7 @@ class Rappor(ShuffledRandomizer):
         return f"Rappor({given}, users={self.users})"
 
     def _crowd(self, keep: Fraction, noise: Fraction) -> CoveredLaw:
+        # Filters of three values without a bit in common need so many bits.
         third = 3 * self.hashes <= self.bits
         return merge_outputs(_crowd_outputs(keep, noise, self.hashes, third=third))
 
@@ -447,6 +451,7 @@ def _ones(bits: int, ones: int, chance: Fraction) -> Fraction:
 
 
 def _chance_or_certain(parameter: str, value: float | str | Fraction) -> Fraction:
+    # A step may send a bit for certain; `checks.probability` refuses both ends.
     if value in (0, 1):
         return Fraction(value)
     return checks.probability(parameter, value, below=Fraction(1))

@@ -1,12 +1,12 @@
-"""A mechanism as it is really run: now and then something is cut off, or people are missing.
+"""What it costs that reports are cut to their slots, and that too few people may be honest.
 
-Reports have a fixed number of slots. What does not fit is dropped, so the view differs from
-the one that was proven with a small chance: at most ``distance`` over all honest people. Two
+Reports have a fixed number of slots, and messages that do not fit are dropped. So the view differs
+from the one that was proven with a chance of at most ``distance`` over all honest people. Two
 views that were (ε, δ)-close then stay (ε, δ + (1 + e^ε)·distance)-close.
 
-Now and then there may also be fewer honest people than were counted on. Who is honest does not
-depend on the answers, so this costs its chance, the ``shortfall``, once: the hockey-stick of a
-mixture is at most the mean of those of its parts, and the others are at most 1.
+There may also be fewer honest people than were counted on. Who is honest does not depend on the
+answers, so this costs its chance, the ``shortfall``, once: the hockey-stick of a mixture is at
+most the mean of the hockey-sticks of its parts, and no hockey-stick is above 1.
 """
 
 from __future__ import annotations
@@ -114,6 +114,8 @@ class Shortened(Mechanism):
             return Bracket(0.0, 0.0)
         whole, cut = self.inner.delta(epsilon), cutting_cost(self.distance, epsilon)
         upper = min(up(whole.upper + self._cost(epsilon)), 1.0)
+        # Cutting moves delta either way by its cost at most. A shortfall has a chance of at most so
+        # much, which may be 0: it raises the upper end alone.
         return Bracket(down(whole.lower - cut), upper)
 
     def cutting(self, epsilon: float) -> float:
@@ -164,6 +166,8 @@ class Shortened(Mechanism):
         return cutting_cost(self.distance, epsilon, shortfall=self.shortfall)
 
     def _upper_epsilon(self, target: float) -> float:
+        # What cutting costs grows with e^ε, which is not known before. So the inner epsilon is
+        # asked at a little less than the target, and each answer is checked with the whole cost.
         for room in (1.0, 0.999, 0.99, 0.9, 0.5):
             upper = self.inner.epsilon(room * target).upper
             if math.isinf(upper):

@@ -1,4 +1,4 @@
-"""The crowds that a collection of flipped bits may have, and what can be asked of one of them.
+"""The possible crowds of a collection of flipped bits, and what can be asked of one crowd.
 
 The target adds Bin(copies, q) or Bin(copies, p) to the sum that the analyzer sees; the others
 add Bin(ones, p) + Bin(zeros, q). How many of them hold a one is not known, so a box of
@@ -152,6 +152,7 @@ class BitCrowds:
 
     def fewer(self, share: float) -> BitCrowds:
         """Return the crowds with such a share of the records, rounded down."""
+        # Down: fewer records are never more private.
         last, zeros = (math.floor(size * share) for size in (self.last, self.fixed_zeros))
         return replace(self, last=last, fixed_zeros=zeros)
 
@@ -234,6 +235,7 @@ class BitCrowds:
         found = self.ridge_logs(epsilon, width)
         if found is None:
             return None
+        # A tiny delta underflows to 0, which is a lower end; and `up` of 0 is above 0.
         lower = down(math.exp(min(found[0], 0.0)))
         upper = min(up(math.exp(min(found[1], 1.0))), 1.0)
         return Bracket(min(lower, upper), upper), found[2]
@@ -254,6 +256,8 @@ class BitCrowds:
             knots = self.knots(
                 ones, kept, mirrored=box.mirrored, tail=tail, aim=aim, with_miss=with_miss
             )
+            # Of kept − ones others it is not known what they hold, but each of their bits adds
+            # variance.
             return ask(knots, variance * (kept - ones))
 
         return bound

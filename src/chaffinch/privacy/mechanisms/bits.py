@@ -286,6 +286,8 @@ class SumMechanism(Mechanism):
             return knots.deltas(nodes, spread=spread)
 
         def width_at(base: Floats) -> Floats:
+            # A small delta falls faster in epsilon, so it may be off by more: about as wide in
+            # epsilon.
             widths: Floats = relative_width * (1.0 + _WIDENING * np.log(base.max() / base))
             return widths
 
@@ -410,6 +412,7 @@ class SumMechanism(Mechanism):
         on_ridge = [one for one in found if one is not None]
         if on_ridge and len(on_ridge) == len(epsilons):
             return np.array([one.upper for one, _ in on_ridge]), {crowd for _, crowd in on_ridge}
+        # Of a narrow sum, or where the ridge fails at one epsilon, one search answers for all.
         search = self._profile_search(epsilons, width, steady=True)
         return search.upper, {crowd.low[0] for crowd in search.best}
 
@@ -527,9 +530,9 @@ def _mu_on_ridge(among: BitCrowds, seen: float, width: float) -> tuple[float, fl
 
 def _mu_of_zeros(among: BitCrowds) -> float:
     # One binomial law, which can be followed as far as floats go.
-    look = among.bound_of(ask_mu, LEAST_TAIL, with_miss=True)
+    bound = among.bound_of(ask_mu, LEAST_TAIL, with_miss=True)
     zeros = [crowds.Box((0,), (0,), mirrored) for mirrored in among.directions]
-    return max(float(look(box)[0][0]) for box in zeros)
+    return max(float(bound(box)[0][0]) for box in zeros)
 
 
 def _cut(first: int, end: int, number: int) -> list[tuple[int, int]]:

@@ -1,9 +1,10 @@
-"""Runs of crowds that cover all of them: a proof that one sum keeps a promise in every crowd.
+"""Runs of crowds that cover all crowds: a proof that one sum keeps a promise in every crowd.
 
 Adding records never hurts, so all crowds with l to u ones are at least as private as the one
 with l ones and the zeros that are left at u. A promise that this smaller crowd keeps holds for
-the whole run [l, u]. From 0 on the longest run that holds is taken, doubling while it does:
-a yes-or-no question needs no bracket. One single crowd that does not hold is an answer, too.
+the whole run [l, u]. Starting at 0, the search takes the longest run that holds, and doubles its
+length as long as it does: a yes-or-no question needs no bracket. A single crowd that does not
+keep the promise is an answer, too.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def cover_crowds(
         if few_runs:
             length = _longest(works, low, length, left)
         else:
+            # Half as long again as the run before, so that runs can grow; `_first` halves what does
+            # not hold.
             length = _first(works, low, min(length + (length + 1) // 2, left))
         runs.append((low, low + length - 1))
         low += length
@@ -74,6 +77,7 @@ def _first(holds: _Holds, low: int, length: int) -> int:
     while not holds((low, low + length - 1)):
         length //= 2
         if length == 0:
+            # Not even the single crowd holds: no runs can cover it.
             raise CrowdRefused(low)
     return length
 
@@ -94,7 +98,7 @@ def _longest(holds: _Holds, low: int, first: int, most: int) -> int:
                 return good
         else:
             bad, trial = trial, trial // 2
-    # Half-way is worth a look: a longer run here, and behind it one that starts farther out.
+    # Half-way is tried once more: a longer run here lets the next one start farther out.
     middle = (good + bad) // 2
     return middle if good < middle and works(middle) else good
 
@@ -106,6 +110,8 @@ def ends_of(
     tail = max(Wide(delta) * UNSEEN, LEAST_TAIL)
 
     def ends(run: Run) -> tuple[float, float]:
+        # Adding records never hurts: what these records keep, every crowd of the run keeps. One
+        # order is enough, because callers have no fixed zeros: a mirrored crowd is a crowd, too.
         return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)
 
     return ends

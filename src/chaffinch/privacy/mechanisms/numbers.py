@@ -142,6 +142,8 @@ class _Together(SumMechanism):
 
     @property
     def bit_crowds(self) -> BitCrowds:
+        # The bits of one person need not agree here: every one of the others' bits counts for
+        # itself.
         return BitCrowds(
             flip=self.flip_probability,
             copies=self.resolution,

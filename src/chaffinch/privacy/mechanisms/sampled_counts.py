@@ -185,6 +185,7 @@ class SampleAndThreshold(Mechanism):
 
     def _two_counts_lower(self, epsilon: float) -> float:
         best = self._one_count(epsilon).lower
+        # Any pair of counts that can exist gives a lower end.
         first = self.worst_count(epsilon)
         most = math.ceil(4 * self.threshold / self.sampling_rate)
         if max(first, most) > _FEW_COUNTS:
@@ -214,6 +215,8 @@ def _ends_added(counts: SampleAndThreshold, epsilon: float) -> Bracket:
     for size in range(max(min(sizes), least), max(*sizes, least) + 1):
         mass, error = _mass(size - 1, least - 1, rate)
         tail, tail_error, rest = _tail_above(size - 1, least - 1, rate)
+        # δ = p·b(K − 1) − a·P[Bin ≥ K], the tail as a multiple of b(K − 1). What is left out of the
+        # tail is taken away from the lower end only.
         own = wide(rate) * mass
         low = own * (1 - error) - excess * mass * (tail * (1 + tail_error + error) + rest)
         high = own * (1 + error) - excess * mass * (tail * (1 - tail_error - error))
@@ -236,6 +239,7 @@ def _ends_removed(counts: SampleAndThreshold, epsilon: float) -> Bracket:
     for size in {max(min(sizes), least), max(*sizes, least)}:
         mass, error = _mass(size - 1, least - 1, rate)
         below, below_error = _sum_below(size - 1, least - 1, rate)
+        # δ = e^ε·p·b(K − 1) − a·P[Bin < K], the sum as a multiple of b(K − 1).
         own = (excess + 1) * wide(rate) * mass
         low = own * (1 - error) - excess * mass * below * (1 + below_error + error)
         high = own * (1 + error) - excess * mass * below * (1 - below_error - error)

@@ -1,4 +1,4 @@
-"""Answers in clear among signed decoys: noise that a trusted centre would add, sent by the crowd.
+"""Answers in clear among signed decoys: the users send the noise that a trusted centre would add.
 
 Over all honest users the noise of one value is Z⁺ messages "plus" and Z⁻ messages "minus", both
 geometric (ratios p and q), and F pairs of one plus and one minus, the flood. Write D = Z⁺ − Z⁻
@@ -157,6 +157,8 @@ class SignedDecoys(Mechanism):
 
     @property
     def _counted_share(self) -> Fraction:
+        # More honest users than the noise was cut for add noise, which never hurts and is not
+        # counted on.
         return min(self.share, Fraction(1))
 
     @property

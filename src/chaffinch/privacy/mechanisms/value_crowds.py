@@ -1,4 +1,4 @@
-"""The crowds of a choice among random decoys, and what can be proven of all of them.
+"""The possible crowds of a choice among random decoys, and bounds for all of them.
 
 The others hold the first value, the second, or neither; how many is not known, so a box of
 possible numbers is bounded by the records that all its crowds have (see `crowds`). What the
@@ -176,6 +176,7 @@ class ValueCrowds:
         count = len(epsilons)
         worst = set(self.corners)
         seen = np.zeros(count)
+        # Upper ends of single crowds: boxes are cut until their bounds are close to these.
         for crowd in self.corners:
             seen = np.maximum(seen, self.upper_deltas(Box(crowd, crowd), epsilons, tail))
         coarseness = _Grouped(self, self._corner, tail).coarseness(epsilons)
@@ -186,6 +187,8 @@ class ValueCrowds:
                 continue
             count_step("crowds")
             spent = work / (_COVERING * _MOST_WORK)
+            # The more work was spent, the more may be given away: any width is proven, and the
+            # search ends.
             looser = _EXCESS * (1 + _HURRY * spent**2)
             excess = looser * (1 - _GROWTH * np.log(np.maximum(seen, float(tail))))
             grouped = _Grouped(self, box, tail)
@@ -262,6 +265,7 @@ class ValueCrowds:
             grouped = _Grouped(self, box, tail)
             if grouped.bound(at, allowed, coarseness) is None:
                 if box.is_crowd:
+                    # A single crowd cannot be cut: this one is not proven to keep delta.
                     return False, box.low
                 open_boxes += box.halves()
             work += grouped.work
@@ -301,6 +305,7 @@ class ValueCrowds:
 
     @property
     def _all_on_one_value(self) -> set[tuple[int, int]]:
+        # Two crowds, each the other one with the direction of the pair reversed.
         return {(self.others, 0), (0, self.others)}
 
 
@@ -341,6 +346,7 @@ class _Grouped:
             views = self._views(group)
             self.work += _PLACE * views.stay.size * len(epsilons)
             total += group.chance * (1 + _ADDING) * views.upper_deltas(epsilons)
+            # All groups add: what is above already stays above.
             if (total > allowed).any():
                 return None
         return total
@@ -380,6 +386,7 @@ def _crossing(
 
 
 def _sum_of(laws: Sequence[Law]) -> Law:
+    # `convolve` carries no noise on, so it is kept apart and added at the end.
     total, noise = laws[0], Wide(0)
     for law in laws[1:]:
         total = convolve(replace(total, noise=None), law)

@@ -197,6 +197,8 @@ class FlippedValues(Mechanism):
         return Bracket(min(self._crowd_lower(epsilon), upper), upper)
 
     def _crowd_lower(self, epsilon: float) -> float:
+        # All others, or all but two, on the value that is left: often the worst. Any crowd is a
+        # lower end.
         others = self.users - 1
         tried = {(others, 0)} | ({(others - 2, 2)} if others > 2 and self.values > 1 else set())
         return max(
@@ -319,6 +321,7 @@ class FlippedValues(Mechanism):
 
     @property
     def _in_clear(self) -> privacy.DecoyedValues:
+        # Flipping is post-processing of clear values, so this bound holds here, too.
         return privacy.DecoyedValues(decoys=self.decoys, values=self.values)
 
     def _decoyed_delta(self, epsilon: float) -> Bracket:
@@ -336,6 +339,7 @@ class FlippedValues(Mechanism):
     def _decoyed_profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         nodes = np.array([checks.epsilon(float(epsilon)) for epsilon in epsilons])
         rising, places = np.unique(nodes, return_inverse=True)
+        # Proven for every crowd: upper ends wherever no search is made, or none gets lower.
         safe = self._in_clear.profile(rising)[1]
         if self._is_wide:
             safe = np.minimum(safe, self._two_sums.profile(rising)[1])
@@ -351,6 +355,7 @@ class FlippedValues(Mechanism):
 
 @lru_cache(maxsize=4096)
 def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> float:
+    # Kept, because every plan asks it again.
     mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
     search = mechanism._worst(epsilon, COARSE, FEW_CROWDS)  # noqa: SLF001
     return min(float(search.upper[0]), 1.0)
@@ -358,6 +363,7 @@ def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> fl
 
 @lru_cache(maxsize=64)
 def _two_rounds(users: int, flip: Fraction) -> privacy.Composition:
+    # Kept, because its profile costs most.
     return privacy.compose(FlippedBits(users=users, flip_probability=flip), times=2)
 
 

@@ -1,4 +1,4 @@
-"""Many rounds, each with one of several losses, chosen by somebody who has seen the rounds before.
+"""Adaptive composition: in each round somebody who has seen the rounds before chooses a loss.
 
 The profile of a law of losses is δ(ε) = E[(1 − e^(ε − L))₊]. After a round with the loss y, what
 is left to reach is ε − y. So if all later rounds together have the profile δ at most, whatever was
@@ -6,7 +6,7 @@ seen, then with one more round before them, whose losses have the law m, it is a
 
     ∫ δ(ε − y) dm(y) + m(∞).
 
-Who chooses m among several, knowing what was seen, can at every ε have the largest of these.
+Whoever chooses m among several, knowing what was seen, reaches at every ε the largest of these.
 Starting from no rounds, (1 − e^ε)₊, one such step for every round gives the profile of the worst
 strategy, at all ε at once (backward induction). It is a bound on every fixed sequence too, and a
 close one: the largest of all profiles in every round, which one pair of laws has at once, would

@@ -1,4 +1,4 @@
-"""The worst crowd, found with proof.
+"""A search for the worst crowd, with a proof that no other crowd is worse.
 
 Adding records never hurts (S0 Prop. 3.1): whatever a view with more records shows, a view
 with fewer can simulate. So every privacy number that a tester wants large (delta, epsilon,
@@ -76,6 +76,7 @@ class _SearchState:
         self.result.evaluations += 1
         if clipped.is_crowd:
             _keep_best(self.result, lower, clipped)
+            # A single crowd cannot be split: its upper end counts as it is.
             np.maximum(self.settled, upper, out=self.settled)
             return
         # The heap gives the smallest first, so the excess is negated; the count breaks ties.
@@ -153,7 +154,7 @@ def _sample_and_climb(
             seen[crowd] = bound(crowd)
         return seen[crowd]
 
-    # Only crowds that can exist may raise the lower end.
+    # A good lower end prunes the search early, and any crowd that can exist gives a true one.
     starts = [crowd for root in roots for crowd in _edge_crowds(root) if clip(crowd) == crowd]
     lower, upper = evaluate(starts[0])
     result = Search(lower.copy(), upper.copy(), [starts[0]] * len(lower))
@@ -176,6 +177,7 @@ def _edge_crowds(root: Box) -> list[Box]:
 
 
 def _sample_counts(low: int, high: int) -> list[int]:
+    # Powers of four from either end: the worst count may be any order of magnitude away from it.
     points = {low, high, (low + high) // 2}
     step = 1
     while step < high - low:
@@ -191,6 +193,7 @@ def _climb(
     evaluate: Callable[[Box], Ends],
     number: int,
 ) -> None:
+    # Cheap, and wrong only in speed: a climb that ends too low costs evaluations, never the proof.
     crowd = result.best[number]
     # Every direction has one root: what is mirrored stays mirrored on the way up.
     root = next(r for r in roots if r.mirrored == crowd.mirrored)

@@ -108,6 +108,7 @@ def _groups(count: int, values: int, step: float, tail: Any) -> Groups:
         found = []
         for begin, end in itertools.pairwise([*begins, law.stop]):
             part = law.mass[begin - law.start : end - law.start]
+            # Up: the chance of a group is a factor of an upper end.
             chance = up(part.sum() * (1 + law.relative) * (1 + 2.0**-50))
             found.append(Group(chance, begin, end - 1))
         return found
@@ -149,6 +150,7 @@ def _sum(first: Law, second: Law) -> Law:
 def _mixture(weights: Law, here: Sequence[Law], there: Sequence[Law], tail: Any) -> Table:
     """Return Σ_k weights(k)·here_k ⊗ there_k, without sums that are rarer than ``tail``."""
     left, right = _rows(here), _rows(there)
+    # Σ_k of outer products is one product of matrices: many times as fast as a loop.
     mass = product(np.ascontiguousarray((left * weights.mass.astype(np.float64)[:, None]).T), right)
     relative = (
         float(weights.relative)
@@ -237,9 +239,11 @@ def two_views(decoys: Table, first: Law, second: Law, flip: Fraction, tail: Any)
     down_rows, lost_rows = _added(first, decoys.mass.sum(axis=1), tail)
     down_columns, lost_columns = _added(second, decoys.mass.sum(axis=0), tail)
     rows = product(down_rows, decoys.mass)
+    # One row and column more at every edge, for the bits of the target.
     others = np.pad(product(rows, np.ascontiguousarray(down_columns.T)), 1)
     # The target's two bits are (1, 0) or (0, 1), each of them flipped.
     here, there = others[:-1, 1:], others[1:, :-1]
+    # Both bits 0, or both 1: p·q in either law, so the outcome tells nothing of the value.
     told = others[1:, 1:] + others[:-1, :-1]
     told *= right * wrong
     stay, move = _mixed(here, right**2, there, wrong**2), _mixed(here, wrong**2, there, right**2)

@@ -50,6 +50,7 @@ class Flood:
 
     @cached_property
     def _hash(self) -> int:
+        # Worked out once: laws are looked up often, and rates may be many.
         return hash((self.rates, self.ratio))
 
     def growth(self) -> Fraction:
@@ -133,6 +134,7 @@ class Flood:
 
 @lru_cache(maxsize=64)
 def _no_burst(flood: Flood) -> Any:
+    # e^−Λ; kept, because a sum of many fractions takes a while.
     return wide_exp(-sum(flood.rates, Fraction(0)))
 
 
@@ -157,6 +159,7 @@ def _growth(flood: Flood) -> Fraction:
 
 
 def _cut(value: Fraction) -> Fraction:
+    # Rounded down to so many leading bits; of a negative number that is away from 0.
     shift = _KEPT_BITS + value.denominator.bit_length() - abs(value.numerator).bit_length()
     scale = Fraction(2) ** shift
     return math.floor(value * scale) / scale
@@ -323,4 +326,5 @@ class NoiseMessages:
 
 @lru_cache(maxsize=1024)
 def _tail(law: NoiseMessages, first: int) -> float:
+    # Kept: every question with the same noise asks for it again.
     return law._tail(first)  # noqa: SLF001 - kept for its own class

@@ -1,4 +1,4 @@
-"""Laws of whole numbers that know how far they can be off: binomials and sums of flipped bits.
+"""Laws (distributions) of whole numbers with proven errors: binomials, sums of flipped bits.
 
 A ``Law`` holds the masses of a stretch of integers (a window) in working precision, with
 proof of how far they can be off. Writing a(s) for the true mass at s and m(s) for the stored
@@ -127,6 +127,7 @@ def _accurate(weights: WideArray) -> int:
 
 @lru_cache(maxsize=64)
 def _odds(chance: Fraction) -> tuple[Any, Any]:
+    # Kept: a search asks for thousands of crowds with one chance.
     return wide(chance / (1 - chance)), wide((1 - chance) / chance)
 
 

@@ -64,6 +64,7 @@ class _Doubles:
         return self.gain_noise + ratio * self.level_noise
 
     def blocks(self, count: int) -> list[slice]:
+        # So many rows at a time as fit into a cache together.
         block = max(1, 30_000 // max(1, len(self.gain)))
         return [slice(begin, begin + block) for begin in range(0, count, block)]
 
@@ -302,12 +303,16 @@ class Knots:
         (low_level, high_level), (low_miss, high_miss) = pairs
         gain = self.gain * (1 + wider) + self.gain_noise + self.missing
         sure_gain = self.gain * (1 - wider) - self.gain_noise
+        # Φ⁻¹(power) − Φ⁻¹(level), from the smaller tail of either: 1 − miss = power = level + gain,
+        # and 1 − level = miss + gain.
         direct = _quantile(low_miss, high_level + gain, 1) + _quantile(
             low_level, high_miss + gain, 1
         )
+        # Another bound of every knot, by its level or its miss alone: power ≤ e^steepest·level.
         by_ratio = np.minimum(
             _ratio_gap(high_level, self.steepest), _ratio_gap(high_miss, self.steepest)
         )
+        # Knots outside the window have a level, or a miss, of at most what the window is missing.
         edge = _ratio_gap(np.array([self.missing], dtype=Wide), self.steepest)
         high = max(float(np.minimum(direct, by_ratio).max()), float(edge[0]))
         seen = _quantile(high_miss, low_level + sure_gain, -1) + _quantile(

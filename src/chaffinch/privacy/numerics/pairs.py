@@ -76,6 +76,8 @@ def side_tests(others: Law, target: TargetBits) -> SideTests:
         low_level=np.concatenate([ends, np.maximum(small, 0), full]),
         high_level=np.concatenate([ends, large, full]),
         ratios=ratios,
+        # After a Fourier transform a small mass may have no right digit, nor a ratio of two of
+        # them.
         doubt=math.inf if others.noise is not None else doubt,
         missing=knots.missing,
     )
@@ -95,6 +97,7 @@ def pair_delta(
     sure = present > 0
     with np.errstate(over="ignore"):
         ratio = np.where(sure, growth * gone / np.where(sure, present, 1), _UNLIKELY)
+    # A quotient of two masses is off by the error of both.
     low, high = _curve(joining, np.minimum(ratio, _UNLIKELY), 2 * wider)
     total = wider + gamma(len(present) + 1.0)
     noise = Wide(0) if leaving.noise is None else leaving.noise.sum()
@@ -141,6 +144,7 @@ def _best_near(
     last = len(tests.low_gain) - 1
     steps = np.arange(-_NEAR, _NEAR + 1)
     picked = np.clip(places[:, None] + steps, 0, last)
+    # "Always", the last test, may be the best one where the ratio is below 1.
     picked = np.concatenate([picked, np.full((len(places), 1), last)], axis=1)
     return _best_of(tests, ratio, picked, wider)
 

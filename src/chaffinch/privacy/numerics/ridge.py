@@ -576,6 +576,7 @@ class _Box:
         columns = np.polynomial.polynomial.polyval(moves, coefficients)
 
         def value(rises: Floats, rows: Any) -> Floats:
+            # Horner: the columns are the coefficients of powers of a rise, the highest one last.
             total = np.array(columns[-1][rows])
             for column in columns[-2::-1]:
                 total *= rises

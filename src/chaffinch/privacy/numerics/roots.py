@@ -1,4 +1,4 @@
-"""Searches for the number that just keeps a promise: the only ones in the package.
+"""Root finding: the smallest or largest number that keeps a promise, for the whole package.
 
 A test that costs little, and is true on one side of a border and false on the other, is
 bisected; both functions return the side on which it is true:

@@ -1,7 +1,7 @@
-"""The special functions of scipy, which are loaded when the first of them is used.
+"""The special functions of scipy, loaded when the first of them is used.
 
-They take as long to load as everything else of a hop together, and whoever collects or hands over
-reports never calls one.
+They take as long to load as everything else that a hop needs, and a service that collects or
+forwards reports never calls them.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class _Amplification:
 def _amplification(local: float, epsilon: float, values: int | None) -> _Amplification:
     growth, ratio = math.exp(epsilon), math.exp(local)
     if values is None:
+        # No chance of an output is below e^−ε₀ times another one of it: γ is at least e^−ε₀.
         blanket = 1.0 / ratio
         return _Amplification(
             blanket,
@@ -80,6 +81,7 @@ def _amplification(local: float, epsilon: float, values: int | None) -> _Amplifi
             (growth + 1.0) * (ratio - 1.0 / ratio),
             ratio * (growth**2 + 1.0) - 2.0 * blanket * math.exp(epsilon - 2.0 * local),
         )
+    # k-ary response is a uniform value with chance γ = k/(e^ε₀ + k − 1), else the true one.
     blanket = values / (ratio + values - 1.0)
     rest = (ratio - 1.0) / (ratio + values - 1.0)
     return _Amplification(
@@ -101,6 +103,7 @@ def blanket_hoeffding_delta(
     if wanted >= local:
         return 0.0
     parts, excess = _amplification(local, wanted, values), math.expm1(wanted)
+    # 1 − e^(−2a²/b²), whose digits would cancel for small a.
     drop = -math.expm1(-2.0 * excess**2 / parts.range**2)
     log = size * math.log1p(-parts.blanket * drop)
     return min(1.0, math.exp(log) * parts.range**2 / (4.0 * excess * parts.blanket * size))
@@ -131,6 +134,7 @@ def blanket_bennett_delta(
     exponent = parts.square / parts.largest**2 * _bennett(shift)
     log = size * math.log1p(parts.blanket * math.expm1(-exponent))
     none = size * math.log1p(-parts.blanket) if parts.blanket < 1 else -math.inf
+    # E[e^(−Mx); M ≥ 1]: all of the mean less the chance (1 − γ)^n of M = 0.
     some = math.exp(log) * -math.expm1(min(none - log, 0.0))
     return min(1.0, some * parts.largest / (parts.blanket * size * math.log1p(shift)))
 

@@ -1,4 +1,4 @@
-"""What a published formula is here: a claim with its source and its known defect."""
+"""A published formula: a claim with its source, its domain and its known defect."""
 
 from __future__ import annotations
 

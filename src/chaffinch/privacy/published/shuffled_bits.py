@@ -128,6 +128,7 @@ def _mu_of(alphas: Floats, betas: Floats) -> float:
 
 def _shifted(levels: Floats, distribution: Floats) -> Floats:
     """Return 1 − F(F⁻¹(α) + 1)."""
+    # F⁻¹(α) is the least k with F(k) ≥ α, and −1 at α = 0.
     index = np.searchsorted(distribution, levels) - (levels == 0.0)
     index = np.minimum(index, len(distribution) - 1)
     reached = np.append(distribution, 1.0)[index + 1]
