@@ -116,6 +116,7 @@ def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     whole = size - size % fold
     wide = np.zeros(fold * width * 8, dtype=np.int64)
     backends.LOOPS.popcount(rows[:whole], fold * width, wide)
+    # Each folded row has a stretch of the long row to itself: the counts of all of them add up.
     counts: NDArray[np.int64] = wide.reshape(fold, width * 8).sum(axis=0)
     plain.popcount(rows[whole:], width, counts)
     return counts

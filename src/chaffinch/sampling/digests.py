@@ -80,5 +80,6 @@ def set_columns(packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: i
 
 def _key(key: object) -> bytes:
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
+        # The key is never shown, not even a wrong one.
         raise InvalidInput("key", f"{_KEY_BYTES} bytes", "something else, not shown")
     return key

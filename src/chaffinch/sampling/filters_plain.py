@@ -115,6 +115,7 @@ def _start(key: bytes, size: int) -> _State:
 
 
 def _absorb(state: _State, words: NDArray[np.uint64]) -> None:
+    # The 2 of SipHash-2-4: two rounds for every word.
     state[3][:] ^= words
     _round(state)
     _round(state)
@@ -123,6 +124,7 @@ def _absorb(state: _State, words: NDArray[np.uint64]) -> None:
 
 def _finish(state: _State) -> NDArray[np.uint64]:
     a, b, c, d = state
+    # The 4 of SipHash-2-4: four rounds at the end.
     c ^= np.uint64(0xFF)
     for _ in range(4):
         _round(state)

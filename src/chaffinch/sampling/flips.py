@@ -1,4 +1,4 @@
-"""Flip packed bits in place, and one-hot records, by the exact sampler that is faster.
+"""Exact flips of packed bits and of one-hot records, by the sampler that is faster.
 
 Rare flips are drawn one by one (`gaps`). Others are drawn 64 coins at once, by comparing binary
 digits: digit plane i holds the i-th binary digit of 64 uniform numbers, one per bit lane. A
@@ -230,6 +230,7 @@ def flip_packed(
 
 
 def _cut(flat: NDArray[np.uint64], rows: NDArray[np.uint64], slots: int) -> None:
+    # Next to never there is a row to cut: slots are chosen so that few records need more.
     counts = np.empty(len(rows), np.int64)
     backends.LOOPS.row_ones(flat, counts)
     for place in np.flatnonzero(counts > slots):

@@ -319,6 +319,7 @@ def break_tie(
     for piece in pieces.tolist():
         word = word << _SHORT_BITS | piece
     gap = _resolve_tie(table.levels[0], word, lambda: int(words.take(1)[0]))
+    # A gap beyond the end counts as the end: where it would land plays no part.
     at = min(at + gap, end)
     # An escape says only that the gap is at least so long: no success yet.
     if gap == table.escape or at == end:

@@ -54,6 +54,7 @@ class _WordSource:
         return stream.take(count) if count <= stream.left else self._split(count)
 
     def _split(self, count: int) -> NDArray[np.uint64]:
+        # More words than are left under one key: the rest comes from the next keys.
         words = np.empty(count, dtype=np.uint64)
         done = 0
         while done < count:
@@ -165,6 +166,7 @@ class _Stream:
 
 
 class _Local(threading.local):
+    # A new thread starts without a stream, and so with a key of its own.
     stream: _Stream | None = None
 
 
