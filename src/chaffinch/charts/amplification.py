@@ -73,7 +73,7 @@ def _bounds(mechanism: ShuffledRandomizer) -> Iterator[Bound]:
         "at least",
         lambda delta: mechanism.epsilon(delta).lower,
         lambda epsilon: mechanism.delta(epsilon).lower,
-        "the truth is not below: everybody else holds the same value",
+        "the true value is at least this: a crowd in which everybody else holds the same value",
     )
     yield Bound(
         "privacy blanket",

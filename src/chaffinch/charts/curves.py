@@ -121,6 +121,7 @@ def _claimed_curves(found: tuple[_Claim | Bound, ...], right: float, bottom: flo
 
 
 def _last_seen(claim: _Claim | Bound, right: float, bottom: float) -> float:
+    # A formula costs nothing. A bound takes a search, so only points that can be seen are asked.
     if isinstance(claim, _Claim):
         return right
     below = claim.epsilon(bottom)
@@ -150,6 +151,7 @@ def _level_place(line: Series, level: float) -> float:
     for index in range(1, len(line.y)):
         before, after = line.y[index - 1], line.y[index]
         if before > level >= after > 0:
+            # The axis is logarithmic, so the line is straight in the logarithm of delta.
             share = math.log(before / level) / math.log(before / after)
             return line.x[index - 1] + share * (line.x[index] - line.x[index - 1])
     return math.nan
@@ -356,6 +358,7 @@ def _about_values(mechanism: Any) -> Iterator[_Claim]:
 def _about_table(mechanism: Any) -> Iterator[Bound]:
     exact = exact_form(mechanism) is not mechanism
     for one in amplification_bounds(mechanism):
+        # Its own line in the figure is the exact one, or else the bracket of the blanket.
         own = one.kind in ("exact", "at least") or (one.label == "privacy blanket" and not exact)
         if not own:
             yield replace(one, label=f"{one.label}, {one.source}")

@@ -182,7 +182,7 @@ def _dot(
     counted: bool = False,
 ) -> Dot:
     low, high = each or together or (estimate, estimate)
-    # _Intervals of 95% are about four standard errors wide.
+    # Intervals of 95% are about four standard errors wide.
     places = rounding.decimal_places((high - low) / 4, counted=counted)
     said = (
         f"{rounding.nearest_text(estimate, places)} "

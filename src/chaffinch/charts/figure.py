@@ -273,8 +273,8 @@ def _save_figure(figure: Figure, path: Path) -> Path:
         canvas = Canvas(figsize=(7.0, 5.2), dpi=150, layout="constrained")
         axes = canvas.add_subplot()
         _axes(figure, axes)
-        for series, look in zip(figure.series, _line_styles(figure), strict=True):
-            _line(series, look, axes)
+        for series, style in zip(figure.series, _line_styles(figure), strict=True):
+            _line(series, style, axes)
         axes.legend(frameon=False, fontsize=9, loc="best")
         canvas.suptitle(textwrap.fill(figure.title, 78), fontsize=11)
         canvas.supxlabel(textwrap.fill(figure.caption, 105), fontsize=7.5, color="#444444")
@@ -301,31 +301,32 @@ def _axes(figure: Figure, axes: Axes) -> None:
 
 
 def _line_styles(figure: Figure) -> list[dict[str, Any]]:
-    looks: list[dict[str, Any]] = []
+    styles: list[dict[str, Any]] = []
     claims = 0
     for series in figure.series:
         if series.style in _BESIDE:
             number = claims % len(_CLAIMS)
-            looks.append({"color": _CLAIMS[number], "dashes": _DASHES[number], "linewidth": 1.4})
+            styles.append({"color": _CLAIMS[number], "dashes": _DASHES[number], "linewidth": 1.4})
             claims += 1
         elif series.style == "reference":
-            looks.append({"color": _REFERENCE, "linewidth": 0.9})
+            styles.append({"color": _REFERENCE, "linewidth": 0.9})
         else:
             dashes = {} if series.style == "proven" else {"dashes": (3, 1)}
-            looks.append({"color": _PROVEN, "linewidth": 2.2, "zorder": 3, **dashes})
-    return looks
+            styles.append({"color": _PROVEN, "linewidth": 2.2, "zorder": 3, **dashes})
+    return styles
 
 
-def _line(series: Series, look: dict[str, Any], axes: Axes) -> None:
-    axes.plot(series.x, series.y, label=_legend_name(series), **look)
+def _line(series: Series, style: dict[str, Any], axes: Axes) -> None:
+    axes.plot(series.x, series.y, label=_legend_name(series), **style)
     if series.other_end:
         # Where the bracket is too narrow to see, this band hides under its line.
         axes.fill_between(
-            series.x, series.y, series.other_end, color=look["color"], alpha=0.2, linewidth=0
+            series.x, series.y, series.other_end, color=style["color"], alpha=0.2, linewidth=0
         )
 
 
 def _metadata(figure: Figure, suffix: str) -> dict[str, Any]:
+    # No dates and no versions: the same figure always gives the same file.
     words = {"Title": figure.title}
     if suffix == ".pdf":
         return words | {"Subject": figure.alternative, "CreationDate": None}

@@ -1,7 +1,7 @@
-"""The frame of a page that needs nothing else: no script, no request, no font.
+"""A whole HTML page that needs nothing else: no script, no request, no font.
 
-The page forbids itself everything but its own style, so that a text which slipped through
-unescaped could still run nothing.
+The content security policy of the page forbids everything but its own style. So a text that was
+not escaped by mistake could still run nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def html_page(
     """Return a whole page: ``head`` stands below the title, ``foot`` at the very end.
 
     The title is escaped here; ``head``, ``main`` and ``foot`` are HTML. ``style`` is added to
-    the looks that all pages share, and ``kind`` is a line that tells programs what the page is.
+    the style that all pages share, and ``kind`` is a line that tells programs what the page is.
     """
     named = escape(title)
     return (

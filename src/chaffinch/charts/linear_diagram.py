@@ -101,8 +101,8 @@ def parts_chart(
             place += length
     below = [some for some in found if found[some] < 0]
     note = (
-        "A bar for each, filled where it has something; what is filled above one another is "
-        "shared. Lengths are estimates; how sure they are is told below."
+        "Each has a bar, which is filled where it has something. What several bars have filled "
+        "at the same place, they share. Lengths are estimates; their intervals are given below."
     )
     if below:
         listed = "; ".join(_sets_in_words(some, names) for some in below)
@@ -122,6 +122,7 @@ def parts_chart(
 
 
 def _gray_order(names: Sequence[str]) -> list[_Sets]:
+    # Neighbours in a Gray code differ by one set, so that bars have few gaps.
     codes = (number ^ number >> 1 for number in range(1, 1 << len(names)))
     return [
         frozenset(name for place, name in enumerate(names) if code >> place & 1) for code in codes
@@ -144,6 +145,7 @@ def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
     for part in figure.parts[:-1]:
         at = across(figure.x, part.high)
         for top in range(0, bottom, _ROW):
+            # Through the bars, and not through the names above them.
             yield upright(at, top + 18, top + 36, "cf-zero")
 
 

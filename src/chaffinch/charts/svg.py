@@ -87,7 +87,7 @@ class Picture(ABC):
     def svg(self, *, name: str = "chart", styled: bool = True) -> str:
         """Return the picture as an SVG element; ``name`` must differ between those of a page.
 
-        It takes the width it is given. ``styled=False`` leaves the looks to the page.
+        It takes the width it is given. ``styled=False`` leaves the styling to the page.
         """
         drawing = self._draw(name=name, styled=styled)
         label, identity = escape(self.title), f"{escape(name)}-words"
@@ -97,8 +97,8 @@ class Picture(ABC):
         )
         words = escape(f"{self.alternative} {drawing.note}".strip())
         described = f'<title>{label}</title><desc id="{identity}">{words}</desc>'
-        looks = f"<style>{STYLE}</style>" if styled else ""
-        return "".join([opening, described, looks, *drawing.elements, "</svg>"])
+        style = f"<style>{STYLE}</style>" if styled else ""
+        return "".join([opening, described, style, *drawing.elements, "</svg>"])
 
     def _repr_svg_(self) -> str:
         # Cells of a notebook are one page: names in it must differ where pictures do.

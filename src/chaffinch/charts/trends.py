@@ -156,9 +156,9 @@ def _line(figure: TrendFigure, number: int, path: _TrendLine) -> Iterator[str]:
     for x, (low, high) in zip(places, path.intervals, strict=True):
         ends = {"y1": _down(figure, low), "y2": _down(figure, high)}
         # Whiskers are short: dashes would look like gaps in them.
-        look = "stroke-dasharray:none;stroke-width:1.5"
+        style = "stroke-dasharray:none;stroke-width:1.5"
         at = f"{x:.2f}%"
-        yield element("line", x1=at, x2=at, **ends, class_=f"cf-line {kind}", style=look)
+        yield element("line", x1=at, x2=at, **ends, class_=f"cf-line {kind}", style=style)
     for place in range(len(places) - 1):
         yield element(
             "line",

@@ -191,6 +191,7 @@ def _blanket(values: int) -> Figure:
 
 
 def _times_root_of_users(line: Series) -> Series:
+    # Level where epsilon falls like 1/√n, so that lines of different constants lie apart.
     def scaled(values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(y * math.sqrt(x) for x, y in zip(line.x, values, strict=False))
 
@@ -275,5 +276,6 @@ def _figure(title: str, x: Axis, lines: list[Series], *, y: Axis, crowd: str) ->
 
 
 def _exact(local: float, users: int) -> float:
+    # Two-value response with ε₀ flips a bit with 1/(1 + e^ε₀).
     bit = FlippedBits(users=users, flip_probability=1.0 / (1.0 + math.exp(local)))
     return bit.epsilon(_DELTA, relative_width=_WIDTH).upper

@@ -1,4 +1,4 @@
-"""All figures and tables that are drawn anew, by name, and the folder they are written to."""
+"""The list of all figures and tables that are drawn anew, and the folder they are written to."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ _FILTERS = "Shuffled and flipped Bloom filters, technical details, figure "
 
 
 def _filters(make: Callable[[], Section]) -> Callable[[], Section]:
+    # On a page of others it needs the paragraph that its own page has at the top.
     return lambda: replace(make(), setting=signal_to_noise.SETTING)
 
 

@@ -77,6 +77,7 @@ def _claimed_mu() -> float:
 
 def _cheu_deltas(delta: Callable[[float], float], *, times: int = 1) -> tuple[Floats, Floats]:
     deltas = np.array([delta(float(epsilon)) for epsilon in _CLAIMED_AT])
+    # Basic composition: both epsilons and deltas add up.
     return times * _CLAIMED_AT, np.minimum(times * deltas, 1.0)
 
 
@@ -211,6 +212,7 @@ def _profile(mechanism: Mechanism, name: str) -> Series:
 
 
 def _line(name: str, style: Style, right: float, deltas: Callable[[Floats], Floats]) -> Series:
+    # A few points tell where the line leaves the axis; the others are spent before that.
     roughly = np.linspace(0.0, right, _FEW)[1:]
     below = np.flatnonzero(deltas(roughly) < _LEAST)
     last = float(roughly[below[0]]) if len(below) else right

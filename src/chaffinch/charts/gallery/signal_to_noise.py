@@ -213,6 +213,7 @@ def _cells(chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[Cel
 
 def _by_bits(filters: int, flip: str, skewness: float) -> tuple[float, ...]:
     best = _signal(filters, flip, skewness).coefficients((0, 2**filters - 1))
+    # Logo 0…01…1 stands for all with y set bits: they have the same coefficient.
     return tuple(float(best[2**y - 1]) for y in range(filters + 1))
 
 
