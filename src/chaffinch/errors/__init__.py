@@ -2,7 +2,7 @@
 
 ChaffinchError                 .code (a stable word), .hint, .details (safe to log), .reason
 ├── InvalidInput (ValueError)  a parameter breaks its rule
-├── InvalidAnswer (ValueError) an answer is none to this question; never shows it
+├── InvalidAnswer (ValueError) an answer does not fit its question; never shows it
 ├── InvalidTable               a column or a row cannot be used; names place, never content
 │   └── InvalidCells           cells that are no answers: all of them, counted by column
 ├── InvalidFile                a plan, survey or message file is wrong; lists its faults
@@ -291,7 +291,8 @@ class UselessPlan(NoPlanFound):
     def __init__(self, warnings: Sequence[str]) -> None:
         super().__init__(
             f"The plan must be of use. Got one with a warning: {' '.join(warnings)}",
-            hint="ask more people, or for another epsilon; `--anyway` (anyway=True) makes it still",
+            hint="ask more people, or for another epsilon; "
+            "`--anyway` (anyway=True) makes the plan all the same",
             details={"warnings": list(warnings)},
         )
 
@@ -467,6 +468,7 @@ class MissingExtra(ChaffinchError):
 
 
 def _shorten(fault: str) -> str:
+    # A file may name its things at any length.
     return fault if len(fault) <= _LONGEST_FAULT else f"{fault[: _LONGEST_FAULT - 3]}..."
 
 

@@ -261,7 +261,7 @@ class Choice:
             shown = "2024-03-05T17:45" if self.dates == "hour" else "2024-03-05"
             raise InvalidAnswer(
                 f"a date such as {shown}, or one of the values of the question",
-                hint="how dates are written can be said: date_format under [table]",
+                hint="say how dates are written: date_format under [table]",
             )
         if place is None:
             raise InvalidAnswer(
@@ -275,9 +275,11 @@ class Choice:
         if isinstance(self.values, range):
             return _place_in_range(self.values, answer)
         if self.dates is not None:
+            # A date counts by its bin, and the name of a bin by itself.
             answer = bin_of(self.dates, answer) or answer
         if isinstance(answer, str):
             text = answer.strip()
+            # A value that is itself listed as "1.0" comes before the whole number 1.
             return self.places.get(text, self.places.get(_without_fraction(text)))
         whole = _whole(answer)
         if whole is None or abs(whole) >= _UNNAMED:
@@ -350,6 +352,7 @@ class Number:
                 answer = float(answer)
             except ValueError:
                 raise InvalidAnswer("a number") from None
+        # To Python True is a number, to people it is none.
         if isinstance(answer, bool) or not isinstance(answer, (*_NUMBERS, Decimal)):
             raise InvalidAnswer("a number")
         try:
@@ -414,6 +417,7 @@ class Flags:
 
     def numbers(self, answer: object, gaps: _Gaps | None = None) -> tuple[int, ...]:
         """Return the numbers of the flags that hold, in order."""
+        # A listed name comes first, also where it could stand for a gap, as "none" could.
         if isinstance(answer, str) and answer.strip() in self._known:
             answer = [answer.strip()]
         elif is_missing(answer, gaps):
@@ -438,6 +442,7 @@ class Flags:
             if self.missing == REFUSE or all(silent):
                 return None
             raise InvalidAnswer(PARTLY_MISSING)
+        # A gap comes this far with missing = "none" only: a flag that is not given does not hold.
         bit = Bit(missing="no")
         return [name for name, held in answers.items() if bit.number(held, gaps)]
 
@@ -554,6 +559,7 @@ class Cross:
         for (name, question), size in zip(self.questions.items(), self.sizes, strict=True):
             given = answer[name]
             own = self.height(given) if isinstance(question, Number) else question.number(given)
+            # Mixed radix: the place of the first question counts most.
             found = found * size + own
         return found
 
@@ -564,6 +570,7 @@ class Cross:
         {'delayed': 'yes', 'late': 5.0}
         """
         found: dict[str, object] = {}
+        # From the last question to the first, as digits are taken off the end of a number.
         for (name, question), values in reversed(
             [*zip(self.questions.items(), self.axes, strict=True)]
         ):
@@ -765,6 +772,7 @@ def _place_in_range(values: range, answer: object) -> int | None:
     if isinstance(answer, str):
         text = _without_fraction(answer.strip())
         digits = text.removeprefix("-")
+        # Longer texts are no labels, and Python refuses to read thousands of digits.
         if not (digits.isdecimal() and len(digits) <= _MOST_LABEL):
             return None
         answer = int(text)
@@ -788,6 +796,7 @@ def _is_spelled_number(answer: object) -> bool:
     if not isinstance(answer, str):
         return False
     text = answer.strip()
+    # Signs of currencies (category Sc) are a part of the spelling.
     bare = "".join(one for one in text if unicodedata.category(one) != "Sc").strip()
     if not (_SPELLED.fullmatch(bare) and any(map(str.isdecimal, bare))):
         return False
