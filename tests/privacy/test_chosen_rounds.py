@@ -319,11 +319,11 @@ def test_small_crowds_told_apart_are_above_every_strategy(monkeypatch: pytest.Mo
     for users, flip in ((1, "0.2"), (2, "0.3"), (4, "0.1"), (6, "0.25")):
         bit = privacy.FlippedBits(users=users, flip_probability=flip)
         twice = privacy.compose(bit, times=2)
-        assert twice._chosen  # noqa: SLF001
+        assert twice._adaptive_profiles  # noqa: SLF001
         for share in (0.02, 0.2, 0.5, 0.9):
             epsilon = share * twice.local_epsilon
             truth = worst_of_two(users, Fraction(flip), Fraction(math.exp(epsilon)))
-            assert all(float(truth) <= game.delta(epsilon) for game in twice._chosen)  # noqa: SLF001
+            assert all(float(truth) <= game.delta(epsilon) for game in twice._adaptive_profiles)  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -342,15 +342,15 @@ def test_blocks_are_above_the_game_and_below_rounds_one_by_one(
 ) -> None:
     bit = privacy.FlippedBits(users=3_000, flip_probability="0.05")
     game = privacy.compose(bit, times=100)
-    (told,) = game._chosen  # noqa: SLF001 - the game over all rounds at once
+    (told,) = game._adaptive_profiles  # noqa: SLF001 - the game over all rounds at once
     monkeypatch.setattr(composition, "_TOLD_APART", range(16, 100))
     monkeypatch.setattr(composition, "_BLOCK", 30)
     composition._block.cache_clear()  # noqa: SLF001 - it knows another size
     cut = privacy.compose(bit, times=100)
-    blocks, single = cut._blocks, cut._upper  # noqa: SLF001 - what is compared
+    blocks, single = cut._adaptive_blocks, cut._dominating_rounds  # noqa: SLF001 - what is compared
     assert blocks is not None
     assert [count for _, count in blocks.parts] == [3, 10]
-    assert cut._chosen == []  # noqa: SLF001
+    assert cut._adaptive_profiles == []  # noqa: SLF001
     for epsilon in (0.5, 1.0, 2.0, 3.0):
         above = blocks.upper_delta(epsilon)
         # The game is an upper end as well, of the same choices and nearly exact.

@@ -525,7 +525,7 @@ def test_a_share_too_small_for_a_float_leaves_the_local_guarantee() -> None:
 def test_the_largest_losses_are_set_apart_first() -> None:
     """A grid that holds them is too coarse for all the others."""
     parts = [bits(1, flip) for flip in ("0.4", "0.1", "0.3", "0.2")]
-    apart = privacy.compose(parts)._without_largest  # noqa: SLF001 - which parts are tried
+    apart = privacy.compose(parts)._local_parts_apart  # noqa: SLF001 - which parts are tried
     rest = [[parts[place] for place in places] for places in ((0, 2, 3), (0, 2), (0,))]
     assert [[part for part, _ in others.parts] for _, others in apart] == rest
     for local, others in apart:

@@ -236,7 +236,7 @@ def test_rounds_take_minutes_if_one_of_them_does() -> None:
 
 
 def test_how_far_losses_are_off_the_grid_adds_up_over_all_rounds() -> None:
-    for rounds, off in Composition(((OFF_GRID, 3), (NARROW, 2)))._crowds_on(1):  # noqa: SLF001 - what the proof rests on
+    for rounds, off in Composition(((OFF_GRID, 3), (NARROW, 2)))._crowd_rounds_on(1):  # noqa: SLF001 - what the proof rests on
         # 1e-12 for each round is what the masses of a law may be off.
         assert off >= sum(count * (loss.moved + 1e-12) for loss, count in rounds.parts)
         assert off < 1e-9

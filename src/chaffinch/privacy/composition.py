@@ -178,7 +178,7 @@ class Composition(Mechanism):
         """Return about the epsilon where delta falls below what is proven of these rounds."""
         if not self._rounds:
             return 0.0
-        floor = min(max(1e-15, 4.0 * self._quick.infinite), 1.0)
+        floor = min(max(1e-15, 4.0 * self._quick_rounds.infinite), 1.0)
         return find_crossing(self.delta_bound, floor, top=self.local_epsilon, tolerance=1e-2)[1]
 
     @property
@@ -310,7 +310,7 @@ class Composition(Mechanism):
             guess=None if math.isinf(plain) else plain,
         )
         # What the usual grid proves, or the parts one by one, holds as well.
-        sums = (local + rest.epsilon(target).upper for local, rest in self._without_largest)
+        sums = (local + rest.epsilon(target).upper for local, rest in self._local_parts_apart)
         upper = min(found.upper, plain, self.summed_epsilon(target), *(up(end) for end in sums))
         return Bracket(min(found.lower, upper), upper)
 
@@ -381,8 +381,8 @@ class Composition(Mechanism):
         cut = self._cost(epsilon)
         if cut >= 1:
             return 1.0
-        reached = up(self._quick.upper_delta(epsilon) + cut)
-        if reached <= _MOSTLY * self._quick.infinite:
+        reached = up(self._quick_rounds.upper_delta(epsilon) + cut)
+        if reached <= _MOSTLY * self._quick_rounds.infinite:
             reached = min(reached, self.summed_delta(epsilon))
         return min(reached, self._plain_delta(epsilon, self._quick_profiles))
 
@@ -396,7 +396,7 @@ class Composition(Mechanism):
         return tuple(counts.items())
 
     @cached_property
-    def _upper(self) -> Rounds:
+    def _dominating_rounds(self) -> Rounds:
         """Return rounds of pairs that dominate: in each round the worst crowd at every loss."""
         counts = [count for _, count in self._rounds]
         kinks = [Kinks.of_profile(*profile) for profile in self._profiles]
@@ -404,8 +404,8 @@ class Composition(Mechanism):
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
     @cached_property
-    def _chosen(self) -> list[WorstProfile]:
-        """Return profiles of rounds whose crowds somebody chooses who has seen all before.
+    def _adaptive_profiles(self) -> list[WorstProfile]:
+        """Return profiles of adaptive rounds: whoever has seen the rounds before chooses a crowd.
 
         Only for rounds of one mechanism whose crowds, or orders, can be told apart.
         """
@@ -421,7 +421,7 @@ class Composition(Mechanism):
         return found
 
     @cached_property
-    def _blocks(self) -> Rounds | None:
+    def _adaptive_blocks(self) -> Rounds | None:
         """Return rounds of one mechanism in blocks, in each of which crowds are told apart.
 
         Whatever the rounds before a block have shown, what somebody makes of its rounds is below
@@ -442,7 +442,7 @@ class Composition(Mechanism):
         return [Kinks.of_profile(*profile) for profile in self._quick_profiles]
 
     @cached_property
-    def _quick(self) -> Rounds:
+    def _quick_rounds(self) -> Rounds:
         counts = [count for _, count in self._rounds]
         kinks = self._quick_kinks
         step = _grid_step(kinks, counts, wanted=self.resolution)
@@ -450,14 +450,14 @@ class Composition(Mechanism):
 
     @property
     def _infinite(self) -> float:
-        return self._upper.infinite if self._rounds else 0.0
+        return self._dominating_rounds.infinite if self._rounds else 0.0
 
     @cached_property
-    def _crowds(self) -> dict[int, list[tuple[Rounds, float]]]:
+    def _crowd_rounds(self) -> dict[int, list[tuple[Rounds, float]]]:
         """Return compositions of crowds that exist, by how much coarser their grid was made."""
         return {}
 
-    def _crowds_on(self, coarser: int) -> list[tuple[Rounds, float]]:
+    def _crowd_rounds_on(self, coarser: int) -> list[tuple[Rounds, float]]:
         """Return compositions of crowds that exist: rounds, and how far they are off the grid."""
         kinks = [Kinks.of_profile(*profile) for profile in self._profiles]
         counts = [count for _, count in self._rounds]
@@ -478,27 +478,27 @@ class Composition(Mechanism):
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        worst = self._upper.upper_delta(epsilon)
-        worst = min([worst, *(up(chosen.delta(epsilon)) for chosen in self._chosen)])
-        if self._blocks is not None:
-            worst = min(worst, self._blocks.upper_delta(epsilon))
+        worst = self._dominating_rounds.upper_delta(epsilon)
+        worst = min([worst, *(up(chosen.delta(epsilon)) for chosen in self._adaptive_profiles)])
+        if self._adaptive_blocks is not None:
+            worst = min(worst, self._adaptive_blocks.upper_delta(epsilon))
         # Charged once for all rounds: the chances that anything was cut or missing add up.
         whole = worst + self._cost(epsilon)
         apart = (
             # Down: at a smaller epsilon delta is larger.
             rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class
-            for local, rest in self._without_largest
+            for local, rest in self._local_parts_apart
             if local < epsilon
         )
         return min(up(whole), self._plain_delta(epsilon, self._profiles), *apart)
 
     @cached_property
-    def _without_largest(self) -> list[tuple[float, Composition]]:
-        """Return what parts lose that may lose all they can, and the composition of the others.
+    def _local_parts_apart(self) -> list[tuple[float, Composition]]:
+        """Return the local epsilon of the largest parts, and the composition of all others.
 
-        Losses of very different sizes share a grid that is too coarse for the small ones. Where
-        a part's whole local guarantee may be lost it may as well be added to what the others,
-        on a grid of their own, come to: delta(ε) of all is at most theirs at ε less that.
+        Losses of very different sizes share a grid that is too coarse for the small ones. A part
+        that may lose its whole local epsilon is instead taken for that, and the others have a
+        grid of their own: delta(ε) of all is at most that of the others at ε less the local one.
         """
         reach = {m: _nodes(m)[-1] for m, _ in self._rounds}
         pure = [
@@ -525,9 +525,9 @@ class Composition(Mechanism):
         """
         best, cut = 0.0, cutting_cost(self._distance, epsilon)
         for coarser in _COARSER:
-            crowds = self._crowds
+            crowds = self._crowd_rounds
             if coarser not in crowds:
-                crowds[coarser] = self._crowds_on(coarser)
+                crowds[coarser] = self._crowd_rounds_on(coarser)
             try:
                 for rounds, shift in crowds[coarser]:
                     value, doubt = rounds.delta(epsilon + shift)
