@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.mechanisms.filters import FlippedFilters
-from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
+from chaffinch.privacy.mechanisms.filters import FlippedFilters, SignalToNoise, _flip_counts
 from tests.cases import each_case
 from tests.oracles import filters as oracle
 

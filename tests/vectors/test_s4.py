@@ -13,8 +13,7 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.privacy import published
-from chaffinch.privacy.mechanisms.filters import flip_probability_for
-from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
+from chaffinch.privacy.mechanisms.filters import SignalToNoise, _flip_counts, flip_probability_for
 from chaffinch.privacy.published.one_filter import exact_one_filter_ratio
 from tests.cases import each_case
 from tests.vectors import make_s4

@@ -22,7 +22,7 @@ from chaffinch.charts.gallery.section import Section, write_sections
 from chaffinch.charts.heat import Cell, HeatFigure, short_number
 from chaffinch.errors import checks
 from chaffinch.privacy import FlippedFilters
-from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
+from chaffinch.privacy.mechanisms.filters import MOST_DENSE, SignalToNoise
 from chaffinch.privacy.numerics.precision import Floats
 
 _PAGE = "signal-to-noise.html"
