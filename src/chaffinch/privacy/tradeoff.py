@@ -211,6 +211,8 @@ def search_mu(
         worth = corner_worths(nodes, logs)
         place = int(worth.argmax())
         middle = float(nodes[place] + nodes[place + 1]) / 2
+        # Any corners are a proof, so the search may stop at any time: at the width that was asked
+        # for, after so many lines, or where no epsilon is left between two of them.
         enough = worth[place] <= low * (1 + width) or len(lines) > most
         if enough or not nodes[place] < middle < nodes[place + 1] or not add_line(middle):
             return low, max(float(worth[place]), low) if nodes[0] == 0 else math.inf

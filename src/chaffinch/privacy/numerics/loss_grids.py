@@ -376,6 +376,7 @@ class Rounds:
             try:
                 value, doubt = rounds.delta(epsilon)
             except TooFineGrid:
+                # A coarser grid dominates the finer one: a looser bound, and as true.
                 rounds = rounds.coarser
             else:
                 return up((value + doubt) * (1 + 1e-12) + rounds.infinite)

@@ -339,6 +339,8 @@ class _Search:
         self.add(0, self.crowds.last)
         while self.heap:
             top, low, high, height = heapq.heappop(self.heap)
+            # All are logarithms: no box that is left is worse than what was seen by more than half
+            # the width.
             if -top <= self.best + self.width / 2:
                 self.settled = max(self.settled, -top)
                 break

@@ -104,6 +104,7 @@ def find_crossing(
             right = (middle, height)
             break
         left, middle = (middle, height), min(2.0 * middle, top)
+        # A curve that has not fallen so far out may never fall: infinity is the only proven end.
         if middle > _FARTHEST and math.isinf(top):
             return left[0], math.inf
     return _narrow(curve, level, left, right, tolerance)

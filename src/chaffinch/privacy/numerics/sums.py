@@ -156,6 +156,7 @@ def _search(
     while upper > 1e-300 and upper - lower > width * (upper + beside):
         bracket, frequencies = line.bracket(smoothing, width)
         lower, upper = max(lower, bracket.lower), min(upper, bracket.upper)
+        # No more frequencies are affordable: both ends hold, as far apart as they are.
         if frequencies >= MOST_FREQUENCIES:
             break
         doubt = (upper - lower) / (upper + beside)
