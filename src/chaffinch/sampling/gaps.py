@@ -144,9 +144,9 @@ def gap_table(numerator: int, width: int = _WIDTH, largest_bits: int = _LARGEST_
         for place in range(count)
     )
     thresholds = tuple(np.array([*level.floors(), 0], dtype=np.uint64) for level in levels)
-    guides = tuple(map(_guide, thresholds))
+    guides = tuple(map(_search_guide, thresholds))
     weights = np.array([min(1 << bits * place, LONGEST) for place in range(count)], dtype=np.int64)
-    short = _short(thresholds[0]) if count == 1 and width == _WIDTH else None
+    short = _short_word_gaps(thresholds[0]) if count == 1 and width == _WIDTH else None
     shared: list[NDArray[Any]] = [*thresholds, *guides, weights]
     if short is not None:
         shared.append(short)
@@ -177,7 +177,8 @@ def _resolve_tie(level: _Level, word: int, draw: Callable[[], int]) -> int:
     return low
 
 
-def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
+def _search_guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    # All words with the same highest digits start their search at one place: that of the largest.
     lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_WIDTH - _GUIDE_BITS)
     highest = lowest | np.uint64((1 << _WIDTH - _GUIDE_BITS) - 1)
     # Thresholds above the highest word of a group are above all of it.
@@ -185,7 +186,7 @@ def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     return above.astype(np.uint16)
 
 
-def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
+def _short_word_gaps(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     """Return the gap of each short word: how many thresholds are above every word it starts.
 
     It is undecided when a threshold starts with the same bits, or when no threshold is below.

@@ -110,12 +110,12 @@ def _tradeoff(title: str, series: list[Series], terms: Terms | str) -> Figure:
         x=Axis("type I error", 0.0, 1.0),
         y=Axis("type II error", 0.0, 1.0),
         series=lines,
-        alternative="Type II error against type I error. " + " ".join(map(_half, series)),
+        alternative="Type II error against type I error. " + " ".join(map(_half_in_words, series)),
         terms=terms,
     )
 
 
-def _half(line: Series) -> str:
+def _half_in_words(line: Series) -> str:
     return f"'{line.name}' has {np.interp(0.5, line.x, line.y):.3g} at type I error 0.5."
 
 
@@ -236,13 +236,14 @@ def _curve(title: str, series: list[Series], right: float, terms: Terms | str) -
         y=Axis("delta", _LEAST, 1.0, scale="log"),
         series=tuple(series),
         alternative=(
-            "Delta on a logarithmic axis against epsilon. " + " ".join(map(_millionth, series))
+            "Delta on a logarithmic axis against epsilon. "
+            + " ".join(map(_millionth_in_words, series))
         ),
         terms=terms,
     )
 
 
-def _millionth(line: Series) -> str:
+def _millionth_in_words(line: Series) -> str:
     below = [x for x, y in zip(line.x, line.y, strict=True) if y <= 1e-6]
     if not below:
         return f"'{line.name}' does not reach delta 1e-6 here."
