@@ -110,3 +110,11 @@ def test_a_target_that_is_met_exactly_is_met() -> None:
     assert two.epsilon(0.5) == Bracket(0.0, 0.0)
     assert two.epsilon(0.49).lower > 0
     assert two.epsilon(0.25).upper == math.inf
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_a_decoy_is_sent_with_a_chance_of_one_and_no_more(values: int) -> None:
+    sure = DecoyedValues(values=values, users=50, decoy_rate=1)
+    assert sure.delta(1.0) == DecoyedValues(values=values, decoys=50).delta(1.0)
+    with pytest.raises(InvalidInput, match=r"decoy rate must be above 0 and at most 1"):
+        DecoyedValues(values=values, users=50, decoy_rate=1 + Fraction(1, 2**71))

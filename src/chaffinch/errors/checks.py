@@ -68,16 +68,22 @@ def delta(value: object, *, least: float = 1e-300) -> float:
 
 
 def probability(
-    parameter: str, value: object, *, below: Fraction, hint: str = "", rule: str = ""
+    parameter: str,
+    value: object,
+    *,
+    below: Fraction,
+    certain: bool = False,
+    hint: str = "",
+    rule: str = "",
 ) -> Fraction:
-    """Return an exact probability above 0 and below ``below``.
+    """Return an exact probability above 0 and below ``below``; ``certain`` also allows 1.
 
     A float stands for the dyadic number it is; a string such as ``"0.05"``, ``"5%"`` or
     ``"1/20"`` and a Fraction are taken exactly.
     """
     rule = rule or f"above 0 and below {float(below):g}"
     exact = _exact(value)
-    if exact is None or not 0 < exact < below:
+    if exact is None or not (0 < exact < below or (certain and exact == 1)):
         raise InvalidInput(parameter, rule, value, hint=hint)
     return exact
 

@@ -192,14 +192,12 @@ class Choice:
         object.__setattr__(self, "missing", _label_of_value(missing))
         object.__setattr__(self, "unknown", _label_of_value(unknown))
         _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
-        for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
-            listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
-            if not (listed or self.place(name) is not None):
-                raise InvalidInput(
-                    parameter,
-                    "one of the values" + (", 'count' or 'refuse'" if parameter[0] == "m" else ""),
-                    name,
-                )
+        for parameter, name, words, rule in (
+            ("missing answer", missing, (None, COUNT, REFUSE), ", 'count' or 'refuse'"),
+            ("unknown answer", unknown, (None,), ""),
+        ):
+            if name not in words and self.place(name) is None:
+                raise InvalidInput(parameter, f"one of the values{rule}", name)
 
     @classmethod
     def of_dates(cls, part: str, *, missing: str = REFUSE, unknown: str | None = None) -> Choice:

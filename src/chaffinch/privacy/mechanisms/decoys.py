@@ -94,7 +94,8 @@ class DecoyedValues(Mechanism):
             rate = checks.probability(
                 "decoy rate",
                 decoy_rate,
-                below=Fraction(1) + Fraction(1, 2**70),
+                below=Fraction(1),
+                certain=True,
                 rule="above 0 and at most 1",
             )
             object.__setattr__(self, "rate", rate)
