@@ -7,6 +7,7 @@ counted twice, a zero one that was lost, and a batch of too few reports betrays 
 from __future__ import annotations
 
 import errno
+import faulthandler
 import http.server
 import io
 import os
@@ -222,11 +223,16 @@ _SIGNING = threading.Lock()
 """Held by a thread of this process while it signs or verifies."""
 
 
+_LONGEST_LIFE = 60.0
+"""Seconds after which a copy of this process is taken to hang."""
+
+
 def dies_at(place: str, work: Callable[[], object]) -> bool:
     """Do something in a copy of this process; return whether it was killed at a failpoint.
 
     A lock of OpenSSL that another thread holds at that moment stays locked in the copy, which then
-    waits for ever. So no other thread may be inside of it.
+    waits for ever. So no other thread may be inside of it. A copy that hangs all the same shows
+    where, and fails the test, long before the test itself runs out of time.
     """
     for thread in threading.enumerate():
         if thread.name == "errand":  # Of a hop before; it talks to the receiver.
@@ -235,6 +241,7 @@ def dies_at(place: str, work: Callable[[], object]) -> bool:
         child = os.fork()
     if child == 0:
         try:
+            faulthandler.dump_traceback_later(_LONGEST_LIFE, exit=True, file=2)
             kill_points.arm(place)
             work()
         except BaseException:  # noqa: BLE001 - nothing of the test goes on in the copy
