@@ -28,7 +28,7 @@ from chaffinch.analysis.differences import (
     error_of,
     half_widths,
 )
-from chaffinch.analysis.rounds import RoundAnswer, change_ends
+from chaffinch.analysis.trend import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
