@@ -33,8 +33,6 @@ ALLOWED = {
     "chaffinch.engines.local": ("chaffinch.reach.", "chaffinch.wire.filter_files"),
     # Devices read documents and write none: they need not know what else may not be overwritten.
     "chaffinch.wire.documents": ("chaffinch.disk.protected",),
-    # A hop of surveys alone relays no filters, and a collector none at all.
-    "chaffinch.reach.shuffler.filter_work": ("chaffinch.reach.shuffler.filter_relay",),
     # Somebody may stop a command while it is still being loaded.
     "chaffinch.cli": ("chaffinch.cli.app", "chaffinch.cli.exits"),
 }

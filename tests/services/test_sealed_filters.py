@@ -20,7 +20,7 @@ from chaffinch.reach import analyze, load_columns
 from chaffinch.reach.publisher import sending
 from chaffinch.reach.publisher.sending import send_filter
 from chaffinch.reach.release import read_release as read_reach_release
-from chaffinch.reach.shuffler.filter_relay import FilterRelay
+from chaffinch.reach.shuffler.filter_work import FilterRelay
 from chaffinch.shuffling.open_envelopes import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Pauses

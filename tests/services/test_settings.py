@@ -1,17 +1,20 @@
-"""What operators write: every key of the example is known, and every fault is told."""
+"""What operators write: the example has every key, from its models, and every fault is told."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+import tomllib
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import pytest
+from pydantic import Field
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.planning import survey_file
 from chaffinch.plans import parties
-from chaffinch.services import analyzer_process
+from chaffinch.services import analyzer_process, hop
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
 from chaffinch.services.batch_intake import BatchLimits
@@ -20,10 +23,18 @@ from chaffinch.services.connections import Limits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.hop import EXAMPLE, HopSettings, read_hop
 from chaffinch.services.openers import Cluster
-from chaffinch.services.settings import Address, names_analyzer
+from chaffinch.services.settings import (
+    Address,
+    ServiceModel,
+    limits_of,
+    names_analyzer,
+    numbers_of,
+    write_example,
+)
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.release_rule import ReleaseRule
+from chaffinch.wire.documents import Strict
 
 OTHER_DEFAULTS = {"most_ticks", "openers"}
 """What is left out of a file is not a number: for ever, one for each core."""
@@ -192,3 +203,78 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 def test_an_address_has_a_host_and_a_port(text: str) -> None:
     with pytest.raises(InvalidInput):
         Address.of(text)
+
+
+# ----------------------------------------------------------------------------
+# Examples are generated from models.
+
+
+@dataclass(frozen=True)
+class Inner:
+    rooms: Annotated[int, "of a house"] = 3
+    longest: Annotated[int | None, "after which a text that is long goes on in " * 2, 7] = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    seconds: Annotated[float, ""] = 2.5
+    silent: float = 1.0
+
+
+class Part(Strict):
+    name: str = Field(examples=["x"])
+
+
+class House(ServiceModel):
+    limited: ClassVar = (Outer, Inner)
+
+    door: str = Field(description="Where people come in.", examples=["front"])
+    bell: int = Field(4, description="how often it rings")
+    part: Part | None = Field(None, description="What may be left out.")
+
+
+class Street(Strict):
+    houses: list[str] = Field(examples=[["a", "b"]])
+    house: House
+
+
+STREET = """\
+# A street.
+# Paths are taken from where this file is. What is commented out is the default, unless its line
+# says what holds without it.
+
+houses = ["a", "b"]
+
+[house]
+# Where people come in.
+door = "front"
+# bell = 4                      # how often it rings
+
+# What may be left out.
+# [house.part]
+# name = "x"
+
+[house.limits]
+# rooms = 3                     # of a house
+# longest = 7                   # after which a text that is long goes on in after which a text
+                                # that is long goes on in
+# seconds = 2.5
+"""
+
+
+def test_an_example_is_written_from_its_models() -> None:
+    assert write_example("A street.", Street) == STREET
+
+
+def test_limits_reach_the_dataclasses_inside() -> None:
+    assert list(numbers_of(Outer)) == ["rooms", "longest", "seconds"]
+    made = limits_of({"rooms": 5, "seconds": 9.0}, Outer, silent=0.5)
+    assert made == Outer(Inner(5), 9.0, 0.5)
+
+
+def test_every_line_of_the_examples_is_toml_and_fits_on_a_screen() -> None:
+    for example in (hop.EXAMPLE, analyzer_process.EXAMPLE):
+        assert tomllib.loads(example).keys() == tomllib.loads(uncommented(example)).keys()
+        assert max(map(len, example.splitlines())) < 100
+        assert not [line for line in example.splitlines() if line != line.rstrip()]

@@ -26,7 +26,7 @@ from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling import open_envelopes, relaying
+from chaffinch.shuffling import open_envelopes, report_work
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import Salvage, SegmentWriter, Upload, read_segment, salvage
 from chaffinch.shuffling.open_envelopes import HopKeys
@@ -331,7 +331,7 @@ def test_the_hop_before_can_ask_while_a_batch_is_taken(
     monkeypatch.setattr(databases, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
     monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
-    monkeypatch.setattr(relaying, "kill_point", ask)
+    monkeypatch.setattr(report_work, "kill_point", ask)
     with shuffler(collection, second, 2) as hop:
         hop.take()
     assert found == [False]
@@ -577,7 +577,7 @@ def test_a_signed_batch_that_is_not_for_this_hop_is_put_aside(tmp_path: Path, sa
 def test_a_hop_before_that_repeats_items_gains_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relaying, "_BLOCK", 3)  # So that copies are in several blocks.
+    monkeypatch.setattr(report_work, "_BLOCK", 3)  # So that copies are in several blocks.
     collection = Collection.make(tmp_path / "keys", hops=2)
     second = tmp_path / "second"
     path = handed_over(collection, tmp_path / "first", second, range(5))
@@ -623,7 +623,7 @@ def test_junk_costs_nobody_a_place_behind_a_later_hop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is left of a batch waits for others, over a restart, and leaves with them as one."""
-    monkeypatch.setattr(relaying, "_BLOCK", 3)
+    monkeypatch.setattr(report_work, "_BLOCK", 3)
     collection = Collection.make(tmp_path / "keys", hops=2, crowd=4)
     second, least = tmp_path / "second", collection.plan.least_items
     keys = collection.hops[1]
@@ -721,7 +721,7 @@ def test_what_was_opened_is_held_in_memory_or_beside_the_batches(
         folders.append(more["dir"])
         return real(*given, **more)
 
-    monkeypatch.setattr(relaying, "_IN_MEMORY", 1)
+    monkeypatch.setattr(report_work, "_IN_MEMORY", 1)
     monkeypatch.setattr(tempfile, "TemporaryFile", spilled)
     with shuffler(collection, second, 2) as hop:
         hop.take()

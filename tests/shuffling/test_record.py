@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from chaffinch import load_plan
-from chaffinch.disk import files, record_databases
+from chaffinch.disk import databases, files
 from chaffinch.disk.databases import creating, owner_and_version
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.engines.local import Local
@@ -134,7 +134,7 @@ import os, sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from chaffinch.disk import files, record_databases
+from chaffinch.disk import databases, files
 from chaffinch.disk.databases import creating
 from chaffinch.engines.local import Local
 from chaffinch.shuffling import record
@@ -476,12 +476,12 @@ def test_a_record_that_another_shuffle_makes_first_is_used(
     @contextmanager
     def slow(*words: Any) -> Iterator[Any]:
         with monkeypatch.context() as patch:
-            patch.setattr(record_databases, "creating", creating)
+            patch.setattr(databases, "creating", creating)
             claim(Record(path), A)
         with creating(*words) as connection:
             yield connection
 
-    monkeypatch.setattr(record_databases, "creating", slow)
+    monkeypatch.setattr(databases, "creating", slow)
     claim(Record(path), B)
     with pytest.raises(BatchRepeated):
         claim(Record(path), A, B)
@@ -572,7 +572,7 @@ def test_a_record_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found.append([connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
         return owner_and_version(connection)
 
-    monkeypatch.setattr(record_databases, "owner_and_version", watched)
+    monkeypatch.setattr(databases, "owner_and_version", watched)
     claim(Record(tmp_path / "record"), A)
     assert found == [[3, 1, 0]], "EXTRA, ON, OFF"
 

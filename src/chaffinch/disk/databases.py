@@ -1,20 +1,23 @@
 """SQLite files: a change is on the disk when it is told, and a new file appears whole.
 
 Errors of SQLite and of the disk become a StorageFault in one place, ``guarded``. Three kinds of
-database use it: records that only grow (``records``), stores that a service owns (``stores``), and
-the ledger.
+database use it: records (``RecordKind``), stores that a service owns (``stores``), and the ledger.
+
+A record only grows, and is kept for one user. A damaged record is refused: if it passed for an
+empty one, it would have forgotten what it knew.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from chaffinch.disk.files import give_name, sync_folder
+from chaffinch.disk.files import give_name, make_folder, sync_folder
 from chaffinch.disk.leftovers import staging_folder
 from chaffinch.errors import Reason, StorageFault
 
@@ -151,3 +154,67 @@ def has_whole_pages(connection: sqlite3.Connection) -> bool:
     """Read every page once; return whether all of them are in order."""
     found: list[tuple[str]] = connection.execute("PRAGMA integrity_check").fetchall()
     return found == [("ok",)]
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """What all records of one kind have in common."""
+
+    name: str
+    owner: int
+    version: int
+    statements: tuple[str, ...]
+    """What makes its tables."""
+    whole: str
+    """A query that gives one row, 1, where the rows of all tables fit together."""
+    hint: str
+    """What can be done about a record that is damaged or out of reach."""
+
+    def create(
+        self, path: Path, fill: Callable[[sqlite3.Connection], object] | None = None
+    ) -> None:
+        """Make a record where there is none; it appears whole, filled, and for its owner only."""
+        with self._guarded(adding=False):
+            if path.exists():
+                return
+            make_folder(path.parent)
+            # If another process was first, its record is as good.
+            with (
+                suppress(FileExistsError),
+                creating(path, self.owner, self.version, self.statements) as connection,
+            ):
+                if fill is not None:
+                    fill(connection)
+
+    @contextmanager
+    def writing(
+        self, path: Path, *, adding: bool = False, looked_at: bool = False
+    ) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the only write lock; undone unless it commits itself.
+
+        Of what is being added it is not known, if that fails, how far it came. Every page is
+        read first, unless this process has ``looked_at`` them before.
+        """
+        with self._guarded(adding=adding), writing(path) as connection:
+            if not looked_at:
+                self._check_whole(connection)
+            yield connection
+
+    def _guarded(self, *, adding: bool) -> AbstractContextManager[None]:
+        reason = Reason.UNCERTAIN if adding else None
+        return guarded(self.name, hint=self.hint, reason=reason)
+
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that is no record of this kind, or was damaged."""
+        owner, version = owner_and_version(connection)
+        if owner != self.owner:
+            raise sqlite3.DatabaseError("another file, or a damaged one")
+        if version != self.version:
+            said = f"one of the format version {version}, where {self.version} is read"
+            raise sqlite3.DatabaseError(said)
+        if not has_whole_pages(connection):
+            raise sqlite3.DatabaseError("a damaged file")
+        if set(schema_of(connection)) != set(self.statements):
+            raise sqlite3.DatabaseError("one that another version of chaffinch has made")
+        if connection.execute(self.whole).fetchone() != (1,):
+            raise sqlite3.DatabaseError("a damaged file")

@@ -13,16 +13,17 @@ import os
 import secrets
 import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self, TextIO, overload
 
 from chaffinch.disk.leftovers import NEW, new_part, remove_leftovers, remove_surely
 from chaffinch.disk.locks import LOOK, holds_new, lock_file
-from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidFile, StorageFault
+from chaffinch.disk.storage_errors import storage_fault, write_fault
+from chaffinch.errors import InvalidFile, Reason, StorageFault
 
 AnyPath = str | os.PathLike[str]
 Check = Callable[[Path], object]
@@ -382,3 +383,31 @@ def state_folder() -> Path:
             hint="records are kept there: set HOME or XDG_STATE_HOME to a folder that stays",
         )
     return home / ".local" / "state" / "chaffinch"
+
+
+# ----------------------------------------------------------------------------
+# Damaged files: put aside under another name, and never removed.
+
+DAMAGED = ".damaged"
+"""``NAME.segment`` becomes ``NAME.damaged``. Whoever has a copy puts it back under the old name."""
+
+
+def put_aside(path: Path, used: Container[str] = ()) -> Path:
+    """Give a damaged file another name, durably; return it. One process at a time does this.
+
+    It is none that is ``used``, although its owner may have removed that file just now.
+    """
+    numbers = chain([""], (f".{number}" for number in count(2)))
+    names = (path.with_name(f"{path.stem}{number}{DAMAGED}") for number in numbers)
+    free = next(name for name in names if not (name.exists() or name.name in used))
+    try:
+        path.rename(free)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise write_fault(path.name, error, Reason.UNCERTAIN) from None
+    return free
+
+
+def put_aside_in(folder: Path) -> list[Path]:
+    """Return the damaged files of a folder, by name."""
+    return sorted(folder.glob(f"*{DAMAGED}"))

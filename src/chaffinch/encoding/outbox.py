@@ -31,10 +31,9 @@ from pathlib import Path
 
 import numpy as np
 
-from chaffinch.disk.databases import OUTBOX
+from chaffinch.disk.databases import OUTBOX, RecordKind
 from chaffinch.disk.files import AnyPath, require_private
 from chaffinch.disk.locks import lock_file
-from chaffinch.disk.record_databases import RecordKind
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile
 from chaffinch.wire.messages import EMPTY, Origin, Report

@@ -35,9 +35,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import add_promises
-from chaffinch.disk.databases import RUN_RECORD
+from chaffinch.disk.databases import RUN_RECORD, RecordKind
 from chaffinch.disk.files import AnyPath, state_folder
-from chaffinch.disk.record_databases import RecordKind
 from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, plan_of_all_groups, promised_at, total
 from chaffinch.privacy import Guarantee

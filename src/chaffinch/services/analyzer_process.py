@@ -23,7 +23,6 @@ from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, A
 from chaffinch.services.batch_intake import BatchLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
-from chaffinch.services.examples import write_example
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import run
@@ -36,6 +35,7 @@ from chaffinch.services.settings import (
     limits_of,
     read_file,
     silent_of,
+    write_example,
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.worker_thread import worker_thread

@@ -2,6 +2,7 @@
 
 A first hop takes reports of people, a later one batches of the hop before, and the shuffler of a
 reach the filters of publishers.
+
 Everything is refused that can be refused without opening it: a plan or round that is not run
 here, another length, a key that is not in use. Nothing about the sender is stored or logged.
 """
@@ -22,8 +23,17 @@ from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.plans.kinds import RunPlan
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.plan import SURVEY, Plan
-from chaffinch.services.batch_intake import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
-from chaffinch.services.filter_intake import FilterDesk
+from chaffinch.reach.planning.reach_plan import REACH
+from chaffinch.reach.shuffler.filter_inbox import FilterArrival, FilterInbox, check_start
+from chaffinch.services.batch_intake import (
+    PATIENCE,
+    USUAL_BATCHES,
+    BatchDesk,
+    BatchLimits,
+    Desk,
+    begun,
+    joined,
+)
 from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room
@@ -32,8 +42,9 @@ from chaffinch.shuffling.state import is_relayed, seen_key_lists
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_filters import START_LENGTH
 
-_REPORTS = media_types.REPORTS.encode()
+_REPORTS, _FILTER = media_types.REPORTS.encode(), media_types.FILTER.encode()
 _CREATED, _UNKNOWN = Response(201), Response(503)
 _FRESH = 0.2
 """Seconds for which a look at the lists of later parties is good."""
@@ -184,3 +195,47 @@ def _missing(parties: Parties, seen: Container[str]) -> tuple[str, ...]:
     """Return the names of later parties whose keys have not been seen."""
     behind = (*parties.hops[1:], parties.analyzer)
     return tuple(party.name for party in behind if party.identity not in seen)
+
+
+# ----------------------------------------------------------------------------
+# Sealed filters of publishers, for the shuffler of a reach.
+
+
+class FilterDesk(Desk):
+    """Takes filters into a folder.
+
+    A filter is answered with a receipt when it is durable here: 201 when it came just now, 200
+    with the same receipt whenever the same bytes come again. Another filter of the same publisher
+    is refused for ever. A publisher is named by its identity, and nobody else can sign for it:
+    whoever has not shown its signature gets no place, and each publisher has one place of its own.
+    """
+
+    def __init__(self, folder: Path, front: Front, limits: BatchLimits = USUAL_BATCHES) -> None:
+        super().__init__(folder, front, limits, what="filters")
+        self._inbox = FilterInbox(folder)
+        self._plans = REACH.among(front.first_hop_of)
+
+    @property
+    def routes(self) -> dict[str, Mapping[str, Handler]]:
+        """Return what is answered here."""
+        return {"/v1/plans/{plan}/filters/{publisher}": {"PUT": self._take}}
+
+    async def _take(self, request: Request) -> Response:
+        hosted, publisher = self._front.find(request), request.parameters["publisher"]
+        plan = self._plans.get(hosted.plan.id)
+        if plan is None:
+            raise Problem(Kind.UNKNOWN_PLAN)
+        if publisher not in dict(plan.named_parties.publishers).values():
+            raise Problem(Kind.UNKNOWN_PATH)
+        request.require_type(_FILTER)
+
+        def start() -> FilterArrival:
+            return FilterArrival(self._inbox, plan.layout, publisher, lambda: hosted.heads)
+
+        blocks = request.blocks(most=plan.layout.sealed_length)
+        first = await begun(blocks, START_LENGTH)
+        check_start(publisher, plan.layout, first)
+        sender = f"{plan.id}-{publisher}"
+        body = joined(first, blocks)
+        digest, new = await self._receive(body, start, sender=sender, at_once=1)
+        return self._receipt(201 if new else 200, digest.hex())

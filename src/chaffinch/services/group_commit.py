@@ -21,8 +21,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Annotated, Self
 
-from chaffinch.disk.damaged import SUFFIX
-from chaffinch.disk.files import make_folder
+from chaffinch.disk.files import DAMAGED, make_folder
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.worker_thread import end_process
 from chaffinch.shuffling.inbox import (
@@ -197,7 +196,7 @@ class _Disk:
         start = time.monotonic()
         # What was put aside is opened as far as it can be.
         names = (entry.name for entry in os.scandir(self._folder))
-        there = {name.partition(".")[0] for name in names if not name.endswith(SUFFIX)}
+        there = {name.partition(".")[0] for name in names if not name.endswith(DAMAGED)}
         for name in self._bytes.keys() - there:
             self._unopened -= self._bytes.pop(name)
         full = shutil.disk_usage(self._folder).free < self._limits.free_bytes

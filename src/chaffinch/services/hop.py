@@ -13,14 +13,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from chaffinch.disk.damaged import put_aside_in
+from chaffinch.disk.files import put_aside_in
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.connections import Limits
 from chaffinch.services.data_folder import open_data, without_data
-from chaffinch.services.examples import write_example
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import run
@@ -35,6 +34,7 @@ from chaffinch.services.settings import (
     limits_of,
     read_file,
     silent_of,
+    write_example,
 )
 from chaffinch.services.shuffler import (
     OUTBOX,

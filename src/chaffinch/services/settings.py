@@ -1,17 +1,20 @@
-"""The settings of services, as files for their operators to write. In TOML.
+"""The settings of services: TOML files that their operators write, and examples of them.
 
-Here is what the file of a hop and that of an analyzer share. All faults of a file are told at
-once; unknown keys are refused. Paths are taken from where the file is.
+This is what the file of a hop and that of an analyzer share. All faults of a file are reported at
+once; unknown keys are refused. Paths are relative to the folder of the file.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import textwrap
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import (
     Annotated,
@@ -26,6 +29,7 @@ from typing import (
 )
 
 from pydantic import BaseModel, Field, field_validator
+from pydantic.fields import FieldInfo
 
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault, Unquoted
@@ -321,3 +325,67 @@ def read_file(
     return read_toml(
         path, lambda found: build(model.model_validate(found), base), model, rule=_RULE, hint=hint
     )
+
+
+# ----------------------------------------------------------------------------
+# The example of a file, generated from the models that read it. A description that is a sentence
+# stands above the value, a phrase beside it. Optional values are commented out; the example of a
+# limit is its default.
+
+_HEADER = """\
+Paths are taken from where this file is. What is commented out is the default, unless its line \
+says what holds without it."""
+_WIDTH = 97
+_BESIDE = 32
+"""The column in which the text beside a value begins."""
+
+
+def write_example(title: str, model: type[BaseModel]) -> str:
+    """Return an example of a model's file."""
+    return "\n".join((f"# {title}", *_above(_HEADER), "", *_table(model))) + "\n"
+
+
+def _value(name: str, value: object, text: str, *, off: bool) -> Iterator[str]:
+    """Yield a value and what is said of it, commented out if it is ``off``."""
+    line = f"{'# ' if off else ''}{name} = {json.dumps(value)}"
+    if text.endswith("."):
+        yield from _above(text)
+        yield line
+        return
+    beside = textwrap.wrap(text, _WIDTH - _BESIDE - 2)
+    for left, right in zip_longest([line], beside or [""], fillvalue=""):
+        yield f"{left:<{_BESIDE - 2}}  # {right}" if right else left
+
+
+def _table(model: type[BaseModel], path: str = "", *, off: bool = False) -> Iterator[str]:
+    """Yield the values of a table, then the tables inside of it, the limits last."""
+    inside: list[tuple[str, FieldInfo, type[BaseModel]]] = []
+    for name, one in model.model_fields.items():
+        table = _model_of(one)
+        if table is not None:
+            inside.append((name, one, table))
+        elif name != "limits":
+            (shown,) = one.examples or [one.default]
+            hidden = off or not one.is_required()
+            yield from _value(name, shown, one.description or "", off=hidden)
+    for name, one, table in inside:
+        where = f"{path}.{name}".removeprefix(".")
+        hidden = off or not one.is_required()
+        yield ""
+        yield from _above(one.description or "")
+        yield f"{'# ' if hidden else ''}[{where}]"
+        yield from _table(table, where, off=hidden)
+    if issubclass(model, ServiceModel):
+        yield from ("", f"[{path}.limits]")
+        for name, number in numbers_of(*model.limited).items():
+            yield from _value(name, number.example, number.text, off=True)
+
+
+def _above(text: str) -> Iterator[str]:
+    return (f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))
+
+
+def _model_of(one: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a field that is a table, also if it may be left out."""
+    kinds = (one.annotation, *get_args(one.annotation))
+    return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)

@@ -32,8 +32,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from chaffinch.disk.damaged import put_aside, put_aside_in
-from chaffinch.disk.files import sync_folder
+from chaffinch.disk.files import put_aside, put_aside_in, sync_folder
 from chaffinch.disk.kill_points import kill_point
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import Reason, StorageFault

@@ -32,9 +32,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from chaffinch.disk.databases import BATCH_RECORD
+from chaffinch.disk.databases import BATCH_RECORD, RecordKind
 from chaffinch.disk.files import AnyPath, state_folder
-from chaffinch.disk.record_databases import RecordKind
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaffinch.disk.file_lists import files_of, is_pattern
 from chaffinch.disk.files import AnyPath
+from chaffinch.disk.inputs import files_of, is_pattern
 from chaffinch.disk.locations import Place, is_address
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.dialect import Settings

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from chaffinch.disk.file_lists import is_pattern
+from chaffinch.disk.inputs import is_pattern
 from chaffinch.disk.locations import Place
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidTable, Reason

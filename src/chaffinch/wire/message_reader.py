@@ -19,8 +19,8 @@ import numpy as np
 
 from chaffinch.disk.containers.arrow import MessageHead, parse_head
 from chaffinch.disk.containers.parquet import PARQUET_MARK
-from chaffinch.disk.file_lists import fitting, is_pattern
 from chaffinch.disk.files import AnyPath
+from chaffinch.disk.inputs import fitting, is_pattern
 from chaffinch.disk.locations import Place, is_address
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch

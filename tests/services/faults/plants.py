@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from chaffinch.disk.files import atomic
 from chaffinch.ledger import Entry, Ledger
-from chaffinch.reach.shuffler.filter_relay import FilterRelay
+from chaffinch.reach.shuffler.filter_work import FilterRelay
 from chaffinch.services.group_commit import GroupCommit
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import Change

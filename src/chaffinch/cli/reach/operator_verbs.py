@@ -16,8 +16,7 @@ from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.release_options import Budget, release_files, write_release
 from chaffinch.disk.file_kinds import Kind
-from chaffinch.disk.file_lists import is_pattern
-from chaffinch.disk.inputs import require_file
+from chaffinch.disk.inputs import is_pattern, require_file
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.locations import is_address
 from chaffinch.disk.paid_files import Bill

@@ -13,8 +13,8 @@ import numpy as np
 import chaffinch
 from chaffinch.analysis import adjust
 from chaffinch.disk.file_kinds import Kind
-from chaffinch.disk.file_lists import files_of
 from chaffinch.disk.files import AnyPath
+from chaffinch.disk.inputs import files_of
 from chaffinch.disk.protected import kind_of
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
 from chaffinch.ledger import Charge, Entry, Ledger
