@@ -125,7 +125,7 @@ class Scene:
         self.clock, self.open_work = Clock(loop), OpenWork()
         connection = Connection(self.answer, LIMITS, self.open_work)  # type: ignore[arg-type]
         connection._loop = self.clock  # type: ignore[assignment] # noqa: SLF001
-        connection._wait(connections._Phase.IDLE, LIMITS.idle_seconds)  # noqa: SLF001
+        connection._enter_phase(connections._Phase.IDLE, LIMITS.idle_seconds)  # noqa: SLF001
         self.connection = connection
         self.line = Line(connection, half_closes=self.draw.random() < 0.7)
         connection.connection_made(self.line)  # type: ignore[arg-type]

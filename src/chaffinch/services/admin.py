@@ -33,7 +33,7 @@ except ImportError:
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
-_LOOK = 1.0
+_READY_SECONDS = 1.0
 """Seconds between two looks whether a service is ready."""
 
 
@@ -75,7 +75,7 @@ class Board:
 
     async def _metrics(self, _request: Request) -> Response:
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Figures(self.status))
+        registry.register(_PrometheusMetrics(self.status))
         return Response.of(200, generate_latest(registry), _TEXT)
 
     async def _show(self, _request: Request) -> Response:
@@ -109,8 +109,8 @@ async def publish_status(
         while True:
             due = time.monotonic() + seconds
             await post(look)
-            while problems is not None and time.monotonic() + _LOOK < due:
-                await asyncio.sleep(_LOOK)
+            while problems is not None and time.monotonic() + _READY_SECONDS < due:
+                await asyncio.sleep(_READY_SECONDS)
                 await post(lambda: board.status)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
@@ -121,14 +121,11 @@ async def publish_status(
         task.cancel()
 
 
-class _Figures(Collector):
-    """A status in the words of Prometheus."""
-
+class _PrometheusMetrics(Collector):
     def __init__(self, status: Status) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family of figures."""
         status = self._status
         yield InfoMetricFamily(
             "chaffinch_build",

@@ -199,7 +199,7 @@ class AnalyzerWorker:
         )
         self.cluster_fault = ""
         """Why nothing can be opened, where a cluster is to do that."""
-        self.status = self._look()
+        self.status = self._current_status()
         """What was done, as of the last step; another thread may read it."""
 
     def __enter__(self) -> Self:
@@ -252,10 +252,10 @@ class AnalyzerWorker:
     def step(self) -> int:
         """Do all that can be done now; return how many batches came further."""
         done = self.analyzer.step()
-        self.status = self._look()
+        self.status = self._current_status()
         return done
 
-    def _look(self) -> AnalyzerStatus:
+    def _current_status(self) -> AnalyzerStatus:
         held = {one.id: one.why for one in self.analyzer.batches() if _is_held(one)}
         return AnalyzerStatus(self.analyzer.counts(), held | self.analyzer.unreadable)
 

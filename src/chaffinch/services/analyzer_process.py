@@ -173,6 +173,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                 board.post(status)
                 log.changes(status)
 
+            # Operators see the state of before the start as soon as the service is said to run.
             post()
             ready()
             worker.run(lambda said: log("held", said=said), ticked=post)
@@ -225,7 +226,7 @@ def _status(
                     for one in batches
                     if (one.plan_id, one.state) == (plan_id, "unpaid")
                 ),
-                releases=_pages(known.get(plan_id), batches),
+                releases=_release_urls(known.get(plan_id), batches),
             )
         )
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}
@@ -234,8 +235,7 @@ def _status(
     return Status("analyzer", tuple(shown), states, gauges=gauges, problems=problems)
 
 
-def _pages(plan: RunPlan | None, batches: Iterable[KnownBatch]) -> tuple[str, ...]:
-    """Return the addresses of the releases of a plan, as everybody reaches them."""
+def _release_urls(plan: RunPlan | None, batches: Iterable[KnownBatch]) -> tuple[str, ...]:
     if plan is None or plan.parties is None:
         return ()
     address = plan.parties.analyzer.url

@@ -68,6 +68,7 @@ class Desk:
         at_once: int,
     ) -> _Known:
         """Store a body; return what is known of it then. A sender has so many places."""
+        # Checked and counted without an ``await`` in between, so without a lock.
         free = shutil.disk_usage(self._folder).free
         if self._arriving[sender] >= at_once or free < self._limits.free_bytes:
             raise Problem(Kind.OVERLOADED, retry_after=5)
@@ -164,6 +165,7 @@ class BatchDesk(Desk):
 
         blocks = request.blocks(most=self._limits.batch_bytes)
         first = await begun(blocks, START_LENGTH)
+        # Before a place is taken: a stranger cannot sign the start, and takes no place of others.
         expected.read_start(first, batch_id, hosted.key_names)
         at_once = self._limits.at_once
         await self._receive(joined(first, blocks), start, sender=hosted.plan.id, at_once=at_once)

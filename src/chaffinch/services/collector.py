@@ -121,8 +121,9 @@ class Collector:
         body = await request.body(self._room, most=self._limits.body_bytes)
         try:
             kill_point("collector.read")
+            # Before the check: from this moment on the keys that it goes by may be closed.
             checked = time.monotonic()
-            count = self._check(plan, hosted, body)
+            count = self._count_reports(plan, hosted, body)
             await self._inbox.put(Upload(plan.id, number, body))
             if time.monotonic() - checked > _LONGEST_WAY:
                 # Its key may have been closed, and destroyed before the report was in the inbox. It
@@ -140,7 +141,7 @@ class Collector:
         if parties is None or hosted.place != 1:
             raise Problem(Kind.UNKNOWN_PATH)
         seen = await self._seen_lists(hosted.plan.id)
-        if missing := _missing(parties, seen):
+        if missing := _parties_without_keys(parties, seen):
             self._seen.pop(hosted.plan.id, None)  # They may be here any moment.
             raise Problem(Kind.UNSEEN_KEYS, retry_after=5, parties=missing)
         behind = (*parties.hops[1:], parties.analyzer)
@@ -149,6 +150,7 @@ class Collector:
 
     async def _seen_lists(self, plan_id: str) -> Mapping[str, bytes]:
         """Return the lists of later parties, as of a moment ago: all who ask share one look."""
+        # One query serves all who ask at once: thousands of devices ask after a restart.
         look, moment = self._seen.get(plan_id, (None, 0.0))
         if look is None or (look.done() and time.monotonic() - moment > _FRESH):
 
@@ -157,6 +159,7 @@ class Collector:
 
             look = asyncio.ensure_future(self.front.bounded_reads.run(seen))
             self._seen[plan_id] = look, time.monotonic()
+        # Shielded: a sender that goes away must not cancel what others wait for.
         return await asyncio.shield(look)
 
     def problems(self) -> tuple[str, ...]:
@@ -167,12 +170,13 @@ class Collector:
                 continue
             found += [
                 f"nobody can send for plan {plan_id[:16]}: {name} has shown no keys here"
-                for name in _missing(plan.parties, seen_key_lists(self._state, plan_id))
+                for name in _parties_without_keys(
+                    plan.parties, seen_key_lists(self._state, plan_id)
+                )
             ]
         return tuple(found)
 
-    def _check(self, plan: Plan, hosted: Hosted, body: bytes) -> int:
-        """Return how many reports a body has; refuse one that has something else in it."""
+    def _count_reports(self, plan: Plan, hosted: Hosted, body: bytes) -> int:
         length = plan.layout.report_length
         count, rest = divmod(len(body), length)
         if rest or not count:
@@ -191,8 +195,7 @@ class Collector:
         return count
 
 
-def _missing(parties: Parties, seen: Container[str]) -> tuple[str, ...]:
-    """Return the names of later parties whose keys have not been seen."""
+def _parties_without_keys(parties: Parties, seen: Container[str]) -> tuple[str, ...]:
     behind = (*parties.hops[1:], parties.analyzer)
     return tuple(party.name for party in behind if party.identity not in seen)
 
@@ -237,5 +240,6 @@ class FilterDesk(Desk):
         check_start(publisher, plan.layout, first)
         sender = f"{plan.id}-{publisher}"
         body = joined(first, blocks)
+        # One at a time: a publisher has only one filter to send.
         digest, new = await self._receive(body, start, sender=sender, at_once=1)
         return self._receipt(201 if new else 200, digest.hex())

@@ -67,8 +67,6 @@ class OpenWork:
 
 
 class _Phase(Enum):
-    """How far a request has come."""
-
     IDLE = "nothing of it is there"
     HEAD = "its head is not complete"
     BODY = "its body is not complete"
@@ -95,10 +93,9 @@ class Connection(asyncio.Protocol):
         self._dropped = self._taken = self._around = 0
         """Bytes behind the last answer; and of a request those of its body, and all others: its
         head, what stands between the chunks of a body, and lines behind it that look like one."""
-        self._wait(_Phase.IDLE, limits.idle_seconds)
+        self._enter_phase(_Phase.IDLE, limits.idle_seconds)
 
-    def _wait(self, phase: _Phase, seconds: float) -> None:
-        """Enter a phase that must be over in so many seconds."""
+    def _enter_phase(self, phase: _Phase, seconds: float) -> None:
         self._since = self._loop.time()
         self._phase, self._late = phase, self._since + seconds
 
@@ -128,7 +125,7 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
             return
         if self._phase in (_Phase.ANSWER, _Phase.SENDING):
-            self._note_ahead()
+            self._note_pipelined()
             return
         try:
             self._parser.feed_data(data)
@@ -153,7 +150,7 @@ class Connection(asyncio.Protocol):
         answers = self._phase in (_Phase.ANSWER, _Phase.SENDING)
         stays = answers and self._transport.can_write_eof()
         if not stays:  # It is closed now, as soon as what was written is read.
-            self._wait(_Phase.LEAVING, self._limits.patience_seconds)
+            self._enter_phase(_Phase.LEAVING, self._limits.patience_seconds)
         return stays
 
     def pause_writing(self) -> None:
@@ -164,7 +161,7 @@ class Connection(asyncio.Protocol):
         """Note that it is read: there is as much time again for what is left."""
         self._writing = True
         if self._phase is _Phase.SENDING:
-            self._wait(_Phase.SENDING, self._limits.patience_seconds)
+            self._enter_phase(_Phase.SENDING, self._limits.patience_seconds)
             self._send()
 
     # What the parser finds.
@@ -176,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers, self._expects = [], False
         self._taken = self._around = 0
-        self._wait(_Phase.HEAD, self._limits.patience_seconds)
+        self._enter_phase(_Phase.HEAD, self._limits.patience_seconds)
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the address."""
@@ -209,7 +206,7 @@ class Connection(asyncio.Protocol):
             raise Problem(Kind.INVALID_MESSAGE)
         expected = request.header(b"expect").lower()
         self._expects = version == "1.1" and expected == b"100-continue"
-        self._wait(_Phase.BODY, self._limits.patience_seconds)
+        self._enter_phase(_Phase.BODY, self._limits.patience_seconds)
         task = self._loop.create_task(self._answer(request))
         self._open_work.answers.add(task)
         task.add_done_callback(self._open_work.answers.discard)
@@ -227,13 +224,13 @@ class Connection(asyncio.Protocol):
         self._late = min(earned, self._loop.time() + limits.patience_seconds)
         self._body.add(part)
         if self._body.waiting > _MOST_WAITING:
-            self._hold_back()
+            self._pause_reading()
 
     def on_message_complete(self) -> None:
         """Note that all of a request is there."""
         self._is_last |= not self._parser.should_keep_alive()
         self._is_last |= self._parser.get_http_version() != "1.1"
-        self._wait(_Phase.ANSWER, math.inf)
+        self._enter_phase(_Phase.ANSWER, math.inf)
         self._body.end()
 
     # What is answered.
@@ -248,7 +245,6 @@ class Connection(asyncio.Protocol):
         self._respond(response, with_body=request.method != "HEAD")
 
     def _respond(self, response: Response, *, with_body: bool = True) -> None:
-        """Answer."""
         if self._phase in (_Phase.SENDING, _Phase.LEAVING) or self._transport.is_closing():
             return
         self._is_last |= self._phase is not _Phase.ANSWER
@@ -262,7 +258,7 @@ class Connection(asyncio.Protocol):
         head.append(b"connection: close\r\n\r\n" if self._is_last else b"\r\n")
         self._transport.write(b"".join(head))
         self._rest = memoryview(response.body if with_body else b"")
-        self._wait(_Phase.SENDING, self._limits.patience_seconds)
+        self._enter_phase(_Phase.SENDING, self._limits.patience_seconds)
         self._send()
 
     def _send(self) -> None:
@@ -277,10 +273,10 @@ class Connection(asyncio.Protocol):
     def _finish(self) -> None:
         """Wait for the next request; or hang up, and keep nothing of what still comes."""
         if not self._is_last:
-            self._wait(_Phase.IDLE, self._limits.idle_seconds)
-            self._go_on()
+            self._enter_phase(_Phase.IDLE, self._limits.idle_seconds)
+            self._resume_reading()
             return
-        self._wait(_Phase.LEAVING, self._limits.patience_seconds)
+        self._enter_phase(_Phase.LEAVING, self._limits.patience_seconds)
         self._parser, self._headers = httptools.HttpRequestParser(self), []
         self._body.end(gone=True)
         if self._is_over or not self._is_ahead:
@@ -288,19 +284,20 @@ class Connection(asyncio.Protocol):
             return
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._go_on()
+        self._resume_reading()
 
     def _refuse(self, kind: Kind) -> None:
         """Answer, unless a request before is not answered, and hang up."""
         if self._phase in (_Phase.ANSWER, _Phase.SENDING):
-            self._note_ahead()
+            self._note_pipelined()
         else:
             self._respond(refusal(Problem(kind)))
 
-    def _note_ahead(self) -> None:
-        """Note that something stands behind the request that is being answered."""
+    def _note_pipelined(self) -> None:
+        # The sender did not wait for its answer. What it sent ahead is dropped, so this answer must
+        # be the last one: the sender learns from "connection: close" that it has to ask again.
         self._is_last = self._is_ahead = True
-        self._hold_back()
+        self._pause_reading()
 
     # What is read, and when that ends.
 
@@ -311,17 +308,17 @@ class Connection(asyncio.Protocol):
         if self._expects:
             self._expects = False
             self._transport.write(_CONTINUE)
-            self._wait(_Phase.BODY, self._limits.patience_seconds)
-        self._go_on()
+            self._enter_phase(_Phase.BODY, self._limits.patience_seconds)
+        self._resume_reading()
 
-    def _hold_back(self) -> None:
-        """Read nothing more for now; of a body no time passes meanwhile."""
+    def _pause_reading(self) -> None:
+        # The deadline of a body stands still while nothing of it is read: it is this service that
+        # is slow then. ``_resume_reading`` adds the time in between.
         if self._reading and not self._transport.is_closing():
             self._reading, self._since = False, self._loop.time()
             self._transport.pause_reading()
 
-    def _go_on(self) -> None:
-        """Read on."""
+    def _resume_reading(self) -> None:
         if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._late += self._loop.time() - self._since
@@ -332,7 +329,7 @@ class Connection(asyncio.Protocol):
         if now <= self._late:
             return
         if self._phase is _Phase.IDLE:
-            self._wait(_Phase.LEAVING, self._limits.patience_seconds)
+            self._enter_phase(_Phase.LEAVING, self._limits.patience_seconds)
             self._transport.close()
         elif self._phase in (_Phase.SENDING, _Phase.LEAVING):
             self._transport.abort()  # To close it waits until all is read.
@@ -353,8 +350,6 @@ class Connection(asyncio.Protocol):
 
 
 class _Body:
-    """What has come of a body and waits for whoever takes it."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._parts: list[bytes] = []
@@ -364,7 +359,6 @@ class _Body:
         """Bytes of it."""
 
     def add(self, part: bytes) -> None:
-        """Add what has come."""
         self._parts.append(part)
         self.waiting += len(part)
         if len(self._parts) > _MOST_PARTS:
@@ -389,7 +383,6 @@ class _Body:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return all that has come since the last time."""
         while not self._parts and not self._is_over:
             self._connection.ask_for_more()
             self._news = asyncio.get_running_loop().create_future()

@@ -36,11 +36,15 @@ def open_data(data: Path, keys: KeyFolder) -> None:
         )
     if keys.store and data_fault(data, keys) is None:
         return
-    # The two services of a hop may start for the first time at once.
+    # The two services of a hop may start for the first time at once: what was asked above is asked
+    # again under the lock.
     with alone_in(keys.path, "store"):
         fault = data_fault(data, keys)
         if fault is not None:
             raise fault
+        # The data get their name first. A process that is killed before the keys note it leaves
+        # keys without a name, which take the name that is there. In the other order the keys would
+        # name data that never were, and refuse every folder.
         try:
             make_folder(data)
             name = _name_of(data) or _give_name(data)

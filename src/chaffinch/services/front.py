@@ -54,6 +54,7 @@ class BoundedReads:
 
     async def run(self, look: Callable[[], _Seen]) -> _Seen:
         """Return what a look finds; Problem where it finds nothing in time."""
+        # Counted in the thread of the event loop, so without a lock.
         if self._waiting >= self._most:
             raise Problem(Kind.OVERLOADED, retry_after=5)
         self._waiting += 1
@@ -69,6 +70,7 @@ class BoundedReads:
             except StorageFault as fault:
                 if fault.reason is Reason.UNCERTAIN:
                     raise
+                # Several threads may write this at once: any of their moments is good.
                 self._held_until = time.monotonic() + _HELD
         raise Problem(Kind.OVERLOADED, retry_after=5)
 
@@ -141,7 +143,9 @@ class Front:
     def __init__(self, plans: Iterable[RunPlan], keys: KeyFolder) -> None:
         self.keys = keys
         self.bounded_reads = BoundedReads()
-        self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
+        self.hosted = {
+            plan.id: Hosted(plan, _party_number(plan, keys.identity_hex)) for plan in plans
+        }
         self._changed = True
         self.refresh()  # They may have been read long ago.
 
@@ -176,12 +180,13 @@ class Front:
 
     def refresh(self) -> None:
         """Take over keys that have changed on the disk."""
+        # The moment before the reading: a key that is closed during it must not pass for one that
+        # was seen open afterwards.
         moment = time.monotonic()
         self._changed |= self.keys.refresh()
         self._use_keys(moment)
 
     def _use_keys(self, moment: float) -> None:
-        """Take envelopes for the keys that were read at a moment, until they are too old."""
         for one in self.hosted.values():
             if self._changed:
                 one.use(self.keys)
@@ -211,7 +216,7 @@ class Front:
 
     async def _show_plan(self, request: Request) -> Response:
         found = self.find(request)
-        return _tagged(request, found.document, "application/json", found.plan.id, _FOREVER)
+        return _unless_cached(request, found.document, "application/json", found.plan.id, _FOREVER)
 
     async def _show_keys(self, request: Request) -> Response:
         return keys_response(request, self.find(request).key_list)
@@ -220,21 +225,20 @@ class Front:
 def keys_response(request: Request, content: bytes) -> Response:
     """Return key lists, or that the asker has them already."""
     tag = hashlib.sha256(content).hexdigest()
-    return _tagged(request, content, media_types.KEYS, tag, _AN_HOUR)
+    return _unless_cached(request, content, media_types.KEYS, tag, _AN_HOUR)
 
 
-def _tagged(
+def _unless_cached(
     request: Request, content: bytes, media_type: str, tag: str, cached: tuple[str, str]
 ) -> Response:
-    """Return a document, or that the asker has it already."""
+    # The asker names the tags of what it has already.
     headers = (("etag", f'"{tag}"'), cached)
     if f'"{tag}"'.encode() in request.header(b"if-none-match"):
         return Response.of(304, b"", media_type, *headers)
     return Response.of(200, content, media_type, *headers)
 
 
-def _place(plan: RunPlan, identity: str) -> int:
-    """Return which party of a plan has an identity."""
+def _party_number(plan: RunPlan, identity: str) -> int:
     if plan.parties is None:
         _ = plan.layout  # says that the plan names no parties
     else:

@@ -1,8 +1,7 @@
-"""From the event loop to the disk: all uploads that wait are written at once.
+"""Group commit: the uploads that came while a block was synced are written as the next block.
 
-While one block is being synced the next uploads gather; they are the next block. A thread of
-its own does everything that waits for the disk. Nothing is told to be there before it is: a
-sync that fails ends the process, as nobody can know what is on the disk then.
+A thread of its own does everything that waits for the disk. No upload is acknowledged before it is
+on the disk. A sync that fails ends the process: nobody can know what is on the disk then.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from chaffinch.shuffling.inbox import (
 from chaffinch.wire.problems import Kind, Problem
 
 _PAUSE = 0.25
-_WORK_PER_LOOK = 20
-"""After a look that took long there is so many times as long for other work."""
+_WORK_PER_MEASUREMENT = 20
+"""After a measurement of the disk, there is so many times as long for other work."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,7 @@ USUAL_INBOX = InboxLimits()
 
 
 @dataclass(frozen=True)
-class _Look:
-    """What a look at the disk has shown."""
-
+class _DiskUsage:
     full: bool
     unopened: Counter[str]
     """Bytes for each plan."""
@@ -84,26 +81,28 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._disk.start()
         self._thread = Thread(target=self._work, name="inbox", daemon=True)
-        self._show(self._disk.look())
+        self._use_measurement(self._disk.measure())
         self._thread.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Write what waits, and seal it."""
-        self._looking.cancel()
+        self._next_measurement.cancel()
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
     async def put(self, upload: Upload) -> None:
         """Return when an upload is on the disk; Problem if there is no room for it."""
         size = len(upload.reports)
+        # The next measurement replaces this sum by what is on the disk, without what waits in
+        # memory: so the limit is exceeded by at most what all requests may hold there.
         if self._full or self._unopened[upload.plan_id] + size > self._limits.plan_bytes:
             raise Problem(Kind.OVERLOADED, retry_after=1)
         done = self._waiting_done
         if done is None:
             done = self._waiting_done = self._loop.create_future()
             if not self._busy:
-                # Not at once: what else has arrived by now comes into the same block.
+                # Not at once: uploads that have arrived by now come into the same block.
                 self._loop.call_soon(self._hand_over)
         self._waiting.append(upload)
         self._unopened[upload.plan_id] += size
@@ -111,6 +110,8 @@ class GroupCommit:
             raise Problem(Kind.OVERLOADED, retry_after=1)
 
     def _hand_over(self) -> None:
+        # Only one block is under way: a second one would gain nothing while the disk is syncing the
+        # first, and more uploads share the sync of the next one.
         if self._busy or self._waiting_done is None:
             return
         self._busy = True
@@ -119,34 +120,38 @@ class GroupCommit:
         self._jobs.put(group)
 
     def _finish(self, written: bool) -> None:  # noqa: FBT001 - a callback
-        """Tell everybody whose upload was in a block."""
         self._busy = False
+        # A disk that was full for this block stays full until it is measured again.
         self._full = self._full or not written
+        # The future is cancelled where a request that waited for it was.
         if not self._writing_done.done():
             self._writing_done.set_result(written)
         self._hand_over()
 
-    def _show(self, look: _Look) -> None:
-        """Take note of a look, and ask for the next one: there are never two on their way."""
-        self._full = look.full
-        self._unopened = look.unopened
-        pause = max(_PAUSE, _WORK_PER_LOOK * look.seconds)
-        self._looking = self._loop.call_later(pause, self._jobs.put, [])
+    def _use_measurement(self, found: _DiskUsage) -> None:
+        # The next one is asked for only now, so there are never two measurements in the queue.
+        self._full = found.full
+        self._unopened = found.unopened
+        pause = max(_PAUSE, _WORK_PER_MEASUREMENT * found.seconds)
+        self._next_measurement = self._loop.call_later(pause, self._jobs.put, [])
 
     def _work(self) -> None:
-        """Do what waits for the disk, one job after the other, until there is an end."""
         try:
+            # An empty group asks for a measurement, None for the end.
             while (group := self._jobs.get()) is not None:
                 if group:
                     self._tell(self._finish, self._disk.write(group))
                 else:
-                    self._tell(self._show, self._disk.look())
+                    self._tell(self._use_measurement, self._disk.measure())
             self._disk.stop()
+        # A sync may have failed: what the disk holds is unknown, so no upload of this block may be
+        # answered, not even with a refusal that invites its sender to send it again.
         except BaseException as fault:  # noqa: BLE001 - a process without this thread is of no use
             end_process("The inbox", fault)
 
     def _tell(self, news: Callable[..., object], *facts: object) -> None:
-        with suppress(RuntimeError):  # The loop is closed: nobody waits for news.
+        # Futures and counters belong to the thread of the loop.
+        with suppress(RuntimeError):  # The loop is closed: nobody waits for this any more.
             self._loop.call_soon_threadsafe(news, *facts)
 
 
@@ -165,6 +170,7 @@ class _Disk:
 
     def start(self) -> None:
         make_folder(self._folder)
+        # First what a killed process left open is sealed: only then is every segment counted.
         cut = recover(self._folder)
         if cut:
             sys.stderr.write(
@@ -176,7 +182,6 @@ class _Disk:
                 self._count(path.stem, read_segment(path))
 
     def write(self, group: list[Upload]) -> bool:
-        """Return whether a group is on the disk, or whether there was no room."""
         if not self._writer.length:
             self._opened = time.monotonic()
         try:
@@ -184,23 +189,25 @@ class _Disk:
         except StorageFault as fault:
             if fault.reason is not Reason.NO_SPACE:
                 raise
-            return False
+            return False  # Nothing of the block is in the file.
         self._count(self._writer.name, group)
         return True
 
-    def look(self) -> _Look:
+    def measure(self) -> _DiskUsage:
         """Seal a segment that is old enough; return how much room there is."""
         age = time.monotonic() - self._opened
+        # The shuffler opens sealed segments only: a slow stream of reports must not wait for the
+        # largest segment to be full.
         if self._writer.length and age >= self._limits.segment_seconds:
             self._writer.seal()
         start = time.monotonic()
-        # What was put aside is opened as far as it can be.
+        # A segment that is gone was opened, and one that was put aside as far as it can be.
         names = (entry.name for entry in os.scandir(self._folder))
         there = {name.partition(".")[0] for name in names if not name.endswith(DAMAGED)}
         for name in self._bytes.keys() - there:
             self._unopened -= self._bytes.pop(name)
         full = shutil.disk_usage(self._folder).free < self._limits.free_bytes
-        return _Look(full, self._unopened.copy(), time.monotonic() - start)
+        return _DiskUsage(full, self._unopened.copy(), time.monotonic() - start)
 
     def stop(self) -> None:
         self._writer.seal()

@@ -146,19 +146,19 @@ _TICK = 60.0
 def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
     chosen, place = settings.collector, settings.place
-    plans, keys = _hosted(place)
+    plans, keys = _plans_and_keys(place)
     open_data(place.data, keys)
     collector = Collector(place.data, plans, keys, limits=chosen.limits)
     board = Board("collector", patience_seconds=3 * _TICK)
     log = Log("collector")
 
     def problems() -> tuple[str, ...]:
-        return (*_room(settings)[1], *collector.problems())
+        return (*_disk_gauges(settings)[1], *collector.problems())
 
     def look() -> Status:
-        gauges, _ = _room(settings)
+        gauges, _ = _disk_gauges(settings)
         gauges["acknowledged_reports"] = float(collector.counts["durable"])
-        return Status("collector", keys=_states(keys), gauges=gauges)
+        return Status("collector", keys=_key_states(keys), gauges=gauges)
 
     run(
         chosen.front.listeners(collector.application, board.application),
@@ -172,7 +172,7 @@ def serve_collector(settings: HopSettings, announce: _Announce) -> None:
 def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
     place, interval = settings.place, settings.shuffler.interval_seconds
-    plans, keys = _hosted(place)
+    plans, keys = _plans_and_keys(place)
     open_data(place.data, keys)
     board = Board("shuffler", patience_seconds=10 * interval + 600)
     log = Log("shuffler")
@@ -189,6 +189,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
                 board.post(status)
                 log.changes(status)
 
+            # Operators see the state of before the start as soon as the service is said to run.
             tell()
             ready()
             shuffler.run(ticked=tell)
@@ -198,8 +199,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     log("stopped")
 
 
-def _hosted(place: PartyFiles) -> tuple[tuple[RunPlan, ...], KeyFolder]:
-    """Return the plans and keys of a hop; refuse a plan that does not name it as one."""
+def _plans_and_keys(place: PartyFiles) -> tuple[tuple[RunPlan, ...], KeyFolder]:
     plans, keys = place.load_plans(), place.open_keys()
     for plan in plans:
         hop_of(plan, keys.identity_hex)
@@ -224,11 +224,11 @@ def _status(
         _plan_status(plan_id, run_here.get(plan_id), settings.place.data, keys, found)
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
-    gauges, problems = _room(settings)
+    gauges, problems = _disk_gauges(settings)
     unready = tuple(
         f"nothing of plan {plan.id[:16]} can leave: {party.name} has shown no keys here"
         for plan in run_here.values()
-        if plan.parties is not None and _is_first(plan, keys)
+        if plan.parties is not None and _is_first_hop(plan, keys)
         for party in (*plan.parties.hops[1:], plan.parties.analyzer)
         if (plan.id, party.identity) not in found.shown
     )
@@ -236,20 +236,21 @@ def _status(
         f"plan {name[:16]} stops: {why}" for name, why in found.stopped.items() if name in run_here
     )
     problems += (*unready, *stopped)
-    aside = _put_aside(settings.place.data)
-    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems, held=aside)
+    aside = _damaged_files(settings.place.data)
+    return Status(
+        "shuffler", shown, _key_states(keys), gauges=gauges, problems=problems, held=aside
+    )
 
 
 def _plan_status(
     plan_id: str, plan: RunPlan | None, data: Path, keys: KeyFolder, found: Overview
 ) -> PlanStatus:
-    """Return what became of everything of one plan, which may not be run here any more."""
     counts = _counted(found.counts.get(plan_id, Counts()))
     senders = {} if plan is None else WORKS[plan.kind.name].senders(data, plan)
     if senders and not counts["durable"]:  # All are opened at once, and counted then.
         counts["durable"] = counts["waiting"] = sum(senders.values())
     following = _receiver(plan, keys)
-    waits = plan is not None and not senders and _is_first(plan, keys)
+    waits = plan is not None and not senders and _is_first_hop(plan, keys)
     return PlanStatus(
         plan_id,
         "not run any more" if plan is None else plan.title,
@@ -265,8 +266,7 @@ def _plan_status(
     )
 
 
-def _put_aside(data: Path) -> tuple[str, ...]:
-    """Return what an operator is told of damaged files."""
+def _damaged_files(data: Path) -> tuple[str, ...]:
     return tuple(
         f"{place}/{path.name} was damaged on the disk, and {what}: put a copy back as "
         f"{path.name.partition('.')[0]}{kind} if there is one, then remove the damaged file"
@@ -278,8 +278,8 @@ def _put_aside(data: Path) -> tuple[str, ...]:
     )
 
 
-def _is_first(plan: RunPlan, keys: KeyFolder) -> bool:
-    """Return whether these are the keys of the first hop: later ones get batches with theirs."""
+def _is_first_hop(plan: RunPlan, keys: KeyFolder) -> bool:
+    # Later hops get batches, which bring the names of the keys with them.
     return plan.parties is not None and plan.parties.hops[0].identity == keys.identity_hex
 
 
@@ -297,12 +297,11 @@ def _counted(counts: Counts) -> dict[str, int]:
     return {name: getattr(counts, name) for name in sorted(names)}
 
 
-def _states(keys: KeyFolder) -> Mapping[int, str]:
+def _key_states(keys: KeyFolder) -> Mapping[int, str]:
     return {number: str(one.state) for number, one in keys.opening_keys().items()}
 
 
-def _room(settings: HopSettings) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return how much waits unopened and how much room there is, and whether that is too little."""
+def _disk_gauges(settings: HopSettings) -> tuple[dict[str, float], tuple[str, ...]]:
     place = settings.place
     free, problems = place.room(settings.collector.limits.inbox.free_bytes)
     inbox, received = place.data / INBOX, place.data / RECEIVED

@@ -152,14 +152,14 @@ class Application:
     def __init__(self, routes: Mapping[str, Mapping[str, Handler]]) -> None:
         self.routes = {path: tuple(handlers) for path, handlers in routes.items()}
         """The methods that each address takes."""
-        self._routes = [(_pattern(path), handlers) for path, handlers in routes.items()]
+        self._routes = [(_path_pattern(path), handlers) for path, handlers in routes.items()]
         self._known: dict[bytes, _Found] = {}
         self._quiet_until = 0.0
 
     async def __call__(self, request: Request) -> Response:
         """Return the answer to a request; SenderGone if there is nobody to answer."""
         try:
-            handler = self._find(request)
+            handler = self._handler_for(request)
             return await handler(request)
         except Problem as problem:
             return refusal(problem)
@@ -172,7 +172,7 @@ class Application:
                 sys.stderr.write(f"A request failed: {type(fault).__name__}.\n")
             return refusal(Problem(Kind.FAILED))
 
-    def _find(self, request: Request) -> Handler:
+    def _handler_for(self, request: Request) -> Handler:
         """Return who answers a request, which gets the parameters of its address."""
         path = request.path
         found = self._known.get(path)
@@ -195,8 +195,7 @@ class Application:
         raise Problem(Kind.UNKNOWN_PATH)
 
 
-def _pattern(path: str) -> re.Pattern[str]:
-    """Return what matches an address with its places in braces."""
+def _path_pattern(path: str) -> re.Pattern[str]:
     parts = re.split(r"\{([a-z]+)\}", path)
     text = [
         f"(?P<{part}>{_PARAMETERS[part]})" if place % 2 else re.escape(part)

@@ -88,19 +88,15 @@ openers = 1
 
 @dataclass(frozen=True)
 class _Stage:
-    """The folders of all parties, and the plan that names them."""
-
     folder: Path
     plan: Plan
 
     @property
     def parties(self) -> Parties:
-        """Return who runs the plan."""
         assert self.plan.parties is not None  # noqa: S101 - ``set_stage`` names them
         return self.plan.parties
 
     def services(self) -> Iterator[tuple[str, Path]]:
-        """Yield every service that runs: its role, and its settings."""
         for hop in self.parties.hops:
             for role in ("collector", "shuffler"):
                 yield role, self.folder / hop.name / "hop.toml"
@@ -141,7 +137,8 @@ def set_stage(folder: Path, plan: Plan, *, hops: int = 1) -> _Stage:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on just now: a plan names them before anybody can."""
+    # A plan names ports before anybody can listen on them, so another process may still be faster.
+    # All sockets are open together: no port is found twice.
     with ExitStack() as stack:
         found = [stack.enter_context(socket.create_server((_LOOPBACK, 0))) for _ in range(count)]
         return [one.getsockname()[1] for one in found]
@@ -153,7 +150,7 @@ def running(stage: _Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
     started: dict[str, subprocess.Popen[str]] = {}
     try:
         for role, settings in stage.services():
-            started[f"{settings.parent.name} {role}"] = _start(role, settings)
+            started[f"{settings.parent.name} {role}"] = _start_service(role, settings)
         for name, process in started.items():
             assert process.stdout is not None  # noqa: S101 - a pipe was asked for
             if not process.stdout.readline():
@@ -166,11 +163,10 @@ def running(stage: _Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
         for process in started.values():
             process.send_signal(signal.SIGTERM)
         for process in started.values():
-            _end(process)
+            _stop_service(process)
 
 
-def _start(role: str, settings: Path) -> subprocess.Popen[str]:
-    """Start a service by its command; what it says goes into a file beside its settings."""
+def _start_service(role: str, settings: Path) -> subprocess.Popen[str]:
     words = ["serve", role, "--config", str(settings)]
     source = str(Path(chaffinch.__file__).parents[1])
     with (settings.parent / f"{role}.log").open("a", encoding="utf-8") as log:
@@ -184,7 +180,7 @@ def _start(role: str, settings: Path) -> subprocess.Popen[str]:
         )
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _stop_service(process: subprocess.Popen[str]) -> None:
     try:
         process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
@@ -196,8 +192,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 # The crowd.
 
 
-def _made_up_reports(plan: Plan, people: int) -> Iterator[Report]:
-    """Yield the reports of made-up people; what protects them is not made up."""
+def _simulated_reports(plan: Plan, people: int) -> Iterator[Report]:
+    # The answers are simulated; the randomness that protects them is not.
     words = secure_words()
     for _ in range(people * plan.contributions):
         answers = {name: made_up_answer(question) for name, question in plan.asked.items()}
@@ -216,11 +212,10 @@ def made_up_answer(question: Question) -> object:
         return bool(secrets.randbelow(2))
     # Skewed, so that there is something to see: each value half as often as the one before.
     values = question.labels
-    return values[min(_halvings(), len(values) - 1)]
+    return values[min(_heads_in_a_row(), len(values) - 1)]
 
 
-def _halvings() -> int:
-    """Return how often a coin shows heads before it shows tails."""
+def _heads_in_a_row() -> int:
     return next(place for place in itertools.count() if secrets.randbelow(2))
 
 
@@ -228,7 +223,7 @@ def send_crowd(stage: _Stage, people: int, progress: Progress) -> None:
     """Send the reports of as many made-up people to the first hop."""
     plan = stage.plan
     client = Client(plan, outbox=stage.folder / "outbox", patience=_PATIENCE)
-    reports = _made_up_reports(plan, people)
+    reports = _simulated_reports(plan, people)
     client.send_many(reports, data=b"made-up people", round=1, progress=progress)
 
 

@@ -39,8 +39,9 @@ place of somebody who would."""
 _SEND_BYTES = 128 << 10
 """What the system holds of answers: it says that some of them were read when a third was, and a
 slow reader of megabytes would seem to stand still."""
-_LOOK = 1.0
-"""Seconds between two looks at all connections, and before no file that is left is tried again."""
+_CHECK_SECONDS = 1.0
+"""Seconds between two checks of all deadlines; and before connections are accepted again when the
+process has no file left."""
 _NOT_BOUND = {
     errno.EADDRINUSE: "another process listens there, which may be this service itself: stop it, "
     "or name another port in the settings",
@@ -85,9 +86,9 @@ def run(
     ``announce`` is told the addresses, in the order of the listeners.
     """
     limits = _affordable(limits, listeners)
-    contexts = [_context(listener) for listener in listeners]
+    contexts = [_tls_context(listener) for listener in listeners]
     with ExitStack() as held:
-        sockets = [held.enter_context(_bind(listener)) for listener in listeners]
+        sockets = [held.enter_context(_listening_socket(listener)) for listener in listeners]
         pairs = list(zip(listeners, sockets, strict=True))
         addresses = [_address(listener, bound) for listener, bound in pairs]
         acceptors = [
@@ -123,10 +124,12 @@ async def _serve(
     started: Callable[[], object],
 ) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    loop.set_exception_handler(_tell)
+    loop.set_exception_handler(_report_fault)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
+        # Before the first connection: what answers requests needs what runs beside it. They are
+        # left after the last answer, in the opposite order.
         for one in background:
             await stack.enter_async_context(one)
         for acceptor in acceptors:
@@ -134,22 +137,20 @@ async def _serve(
         started()
         while not stop.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _LOOK)
+                await asyncio.wait_for(stop.wait(), _CHECK_SECONDS)
             for acceptor in acceptors:
                 acceptor.enforce_deadlines()
         await asyncio.gather(*(acceptor.close() for acceptor in acceptors))
 
 
-def _tell(_loop: object, context: dict[str, Any]) -> None:
-    """Tell of a fault that nobody has seen to: its kind alone, as its words may hold anything."""
+def _report_fault(_loop: object, context: dict[str, Any]) -> None:
+    # Its kind alone: the words of an unforeseen error may hold what was sent.
     fault = context.get("exception")
     kind = "unknown" if fault is None else type(fault).__name__
     sys.stderr.write(f"A connection failed: {kind}.\n")
 
 
 class _Acceptor:
-    """A socket that listens, and all who have come through it."""
-
     def __init__(
         self,
         bound: socket.socket,
@@ -157,14 +158,13 @@ class _Acceptor:
         context: ssl.SSLContext | None,
         limits: Limits,
     ) -> None:
-        self._socket, self._application, self._context = bound, listener.application, context
+        self._socket, self._application, self._tls_context = bound, listener.application, context
         self._limits, self._most = limits, listener.places * limits.connections
         self._open_work, self._inside = OpenWork(), 0
         self._entering: set[asyncio.Task[None]] = set()
         """Those who are not let in yet: they have to agree on TLS, if nothing else."""
 
     def open(self) -> None:
-        """Let in whoever comes."""
         self._loop = asyncio.get_running_loop()
         if self._socket.fileno() >= 0:  # Nobody has closed it meanwhile.
             self._loop.add_reader(self._socket, self._accept)
@@ -178,7 +178,7 @@ class _Acceptor:
         except OSError:
             # There is no file left. They wait until there is one, and this does not spin.
             self._loop.remove_reader(self._socket)
-            self._loop.call_later(_LOOK, self.open)
+            self._loop.call_later(_CHECK_SECONDS, self.open)
 
     def _let_in(self, found: socket.socket) -> None:
         if self._inside >= self._most:
@@ -190,8 +190,8 @@ class _Acceptor:
         task.add_done_callback(self._entering.discard)
 
     async def _enter(self, found: socket.socket) -> None:
-        """Make a connection of somebody who connects; TLS may take as long as a head."""
-        patience = None if self._context is None else self._limits.patience_seconds
+        # TLS may take as long as the head of a request.
+        patience = None if self._tls_context is None else self._limits.patience_seconds
         made = Connection(self._application, self._limits, self._open_work)
         try:
             found.setblocking(False)  # noqa: FBT003 - the name of the method says it
@@ -199,7 +199,7 @@ class _Acceptor:
             await self._loop.connect_accepted_socket(
                 lambda: made,
                 found,
-                ssl=self._context,
+                ssl=self._tls_context,
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
@@ -214,7 +214,6 @@ class _Acceptor:
         self._inside -= 1
 
     def enforce_deadlines(self) -> None:
-        """Cut what takes too long."""
         now = self._loop.time()
         for connection in self._open_work.connections:
             # Each by itself: a fault of one is told, and the others are looked at.
@@ -222,6 +221,8 @@ class _Acceptor:
 
     async def close(self) -> None:
         """Let in nobody any more, and wait for what is under way; not for long."""
+        # The order matters: first nobody new comes in, then idle connections end and busy ones are
+        # told that this answer is the last, then answers have their time, then the rest is cut.
         self._loop.remove_reader(self._socket)
         self._socket.close()
         for task in self._entering:
@@ -235,8 +236,7 @@ class _Acceptor:
             connection.abort()
 
 
-def _bind(listener: Listener) -> socket.socket:
-    """Return a socket that listens."""
+def _listening_socket(listener: Listener) -> socket.socket:
     address = f"{listener.host}:{listener.port}"
     try:
         found = socket.getaddrinfo(
@@ -265,8 +265,7 @@ def _address(listener: Listener, bound: socket.socket) -> str:
     return f"{scheme}://{host}:{bound.getsockname()[1]}"
 
 
-def _context(listener: Listener) -> ssl.SSLContext | None:
-    """Return how a listener agrees on TLS, if it does."""
+def _tls_context(listener: Listener) -> ssl.SSLContext | None:
     if listener.certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

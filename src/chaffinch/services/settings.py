@@ -207,7 +207,7 @@ class ServiceModel(Strict):
     @classmethod
     def _known(cls, given: dict[str, Any]) -> dict[str, int | float]:
         allowed = numbers_of(*cls.limited)
-        faults = [_fault(name, value, allowed) for name, value in given.items()]
+        faults = [_limit_fault(name, value, allowed) for name, value in given.items()]
         if any(faults):
             raise ValueError("; ".join(filter(None, faults)))
         return given
@@ -264,7 +264,7 @@ def numbers_of(*kinds: type) -> dict[str, LimitNumber]:
     return found
 
 
-def _fault(name: str, value: object, allowed: Mapping[str, LimitNumber]) -> str:
+def _limit_fault(name: str, value: object, allowed: Mapping[str, LimitNumber]) -> str:
     """Return what is wrong with a limit; nothing if nothing is."""
     if name not in allowed:
         return f"{name} {MESSAGES['extra_forbidden']}{guess_of(name, list(allowed))}"
@@ -289,20 +289,20 @@ def limits_of(given: Mapping[str, int | float], kind: type[_Made], **others: Any
 
 def names_analyzer(path: str | Path) -> bool:
     """Return whether a file is that of an analyzer; any other is taken for that of a hop."""
-    return "analyzer" in _tables_of(path)
+    return "analyzer" in _top_level_keys(path)
 
 
-def _tables_of(path: str | Path) -> set[str]:
-    """Return what stands in a file on top; nothing if whoever reads it finds no TOML."""
+def _top_level_keys(path: str | Path) -> set[str]:
     content = read_small(path, most=_LARGEST, must_be=_RULE)
+    # What is no TOML has no keys here; whoever reads the file says what is wrong with it.
     with suppress(ValueError, RecursionError):
         return set(tomllib.loads(content.decode()))
     return set()
 
 
-def _refuse_other(path: str | Path, model: type[BaseModel]) -> None:
-    """Refuse the settings of another service in a word, not by all keys that differ."""
-    tables = _tables_of(path)
+def _refuse_other_service(path: str | Path, model: type[BaseModel]) -> None:
+    # One sentence, in place of a fault for every key that differs.
+    tables = _top_level_keys(path)
     for table, ours, other, verb in (
         ("hops", "a service", "a list of parties", "plan --parties"),
         ("analyzer", "a hop", "those of an analyzer", "serve analyzer"),
@@ -321,7 +321,7 @@ def read_file(
     """Return what a file of settings says; refuse one that breaks a rule, with all its faults."""
     base = Path(path).resolve().parent
     hint = "`chaffinch serve collector --example`, or `analyzer`, prints settings to start from"
-    _refuse_other(path, model)
+    _refuse_other_service(path, model)
     return read_toml(
         path, lambda found: build(model.model_validate(found), base), model, rule=_RULE, hint=hint
     )
@@ -342,14 +342,13 @@ _BESIDE = 32
 
 def write_example(title: str, model: type[BaseModel]) -> str:
     """Return an example of a model's file."""
-    return "\n".join((f"# {title}", *_above(_HEADER), "", *_table(model))) + "\n"
+    return "\n".join((f"# {title}", *_comment_lines(_HEADER), "", *_table_lines(model))) + "\n"
 
 
-def _value(name: str, value: object, text: str, *, off: bool) -> Iterator[str]:
-    """Yield a value and what is said of it, commented out if it is ``off``."""
+def _setting_lines(name: str, value: object, text: str, *, off: bool) -> Iterator[str]:
     line = f"{'# ' if off else ''}{name} = {json.dumps(value)}"
     if text.endswith("."):
-        yield from _above(text)
+        yield from _comment_lines(text)
         yield line
         return
     beside = textwrap.wrap(text, _WIDTH - _BESIDE - 2)
@@ -357,35 +356,35 @@ def _value(name: str, value: object, text: str, *, off: bool) -> Iterator[str]:
         yield f"{left:<{_BESIDE - 2}}  # {right}" if right else left
 
 
-def _table(model: type[BaseModel], path: str = "", *, off: bool = False) -> Iterator[str]:
+def _table_lines(model: type[BaseModel], path: str = "", *, off: bool = False) -> Iterator[str]:
     """Yield the values of a table, then the tables inside of it, the limits last."""
     inside: list[tuple[str, FieldInfo, type[BaseModel]]] = []
     for name, one in model.model_fields.items():
-        table = _model_of(one)
+        table = _table_model(one)
         if table is not None:
             inside.append((name, one, table))
         elif name != "limits":
             (shown,) = one.examples or [one.default]
             hidden = off or not one.is_required()
-            yield from _value(name, shown, one.description or "", off=hidden)
+            yield from _setting_lines(name, shown, one.description or "", off=hidden)
     for name, one, table in inside:
         where = f"{path}.{name}".removeprefix(".")
         hidden = off or not one.is_required()
         yield ""
-        yield from _above(one.description or "")
+        yield from _comment_lines(one.description or "")
         yield f"{'# ' if hidden else ''}[{where}]"
-        yield from _table(table, where, off=hidden)
+        yield from _table_lines(table, where, off=hidden)
     if issubclass(model, ServiceModel):
         yield from ("", f"[{path}.limits]")
         for name, number in numbers_of(*model.limited).items():
-            yield from _value(name, number.example, number.text, off=True)
+            yield from _setting_lines(name, number.example, number.text, off=True)
 
 
-def _above(text: str) -> Iterator[str]:
+def _comment_lines(text: str) -> Iterator[str]:
     return (f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))
 
 
-def _model_of(one: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of a field that is a table, also if it may be left out."""
+def _table_model(one: FieldInfo) -> type[BaseModel] | None:
+    # A table that may be left out is annotated ``Model | None``.
     kinds = (one.annotation, *get_args(one.annotation))
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)

@@ -154,6 +154,8 @@ class Shuffler:
         self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in known.items()}
         for name in (INBOX, RECEIVED, OUTBOX):
             make_folder(folder / name)
+        # Takes the lock of the one owner: from here on nobody else writes to the outbox, and files
+        # in it that the state does not know are leftovers.
         self._state = State.open(folder / STATE)
         words = secure_words()
         self._outbox = Outbox(
@@ -163,7 +165,7 @@ class Shuffler:
         self._remove_orphans()
         chosen = self._settings
         self._pool = open_pool("shuffler", chosen.openers, chosen.cluster, self.stop)
-        self.later_keys = self._follow_keys()
+        self.later_keys = self._later_keys()
         hop = Hop(
             folder,
             keys,
@@ -185,7 +187,7 @@ class Shuffler:
         )
         self.cluster_fault = ""
         """Why nothing can be opened, where a cluster is to do that."""
-        self.status = self._look()
+        self.status = self._current_status()
         """What was done, as of the last tick; another thread may read it."""
 
     def __enter__(self) -> Self:
@@ -196,6 +198,7 @@ class Shuffler:
 
     def close(self) -> None:
         """Stop everything; what is not done is done by the next one."""
+        # The state last: its lock keeps the next process out as long as anything here works.
         self._forwarder.close()
         self.later_keys.close()
         self._pool.close()
@@ -212,6 +215,7 @@ class Shuffler:
         """
         due = time.monotonic() + self._settings.interval_seconds
         while not self.stop.is_set():
+            # Each step by itself: while one waits for room on the disk, handing over makes room.
             goes_on = self._goes_on(self.take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._settings.interval_seconds
@@ -241,7 +245,8 @@ class Shuffler:
         return True
 
     def _remove_orphans(self) -> None:
-        """Remove batches that were written for a change that was undone."""
+        # The outbox writes a file before the state knows of it. A file of a change that was undone
+        # is a batch that was shown to nobody, and what is in it is still where it came from.
         kept = (*self._state.batches("sealed"), *self._state.batches("acknowledged"))
         self._outbox.remove_orphans({batch.id for batch in kept})
         self._orphans_are_due = False
@@ -262,6 +267,8 @@ class Shuffler:
         """Release what has its crowd, let keys go that nothing needs, and count."""
         for work in self._works:
             work.tick()
+        # After the release, which may have been the last to need a key. The work is told of the
+        # destroyed keys also if a fault comes in between: it deletes their tags.
         before = self._keys.entries
         try:
             self._keys.destroy_closed(self.needs_key, grace_seconds=self._key_grace_seconds)
@@ -270,7 +277,7 @@ class Shuffler:
                 self._note_keys()
         for work in self._works:
             work.follow_keys()
-        self.status = self._look()
+        self.status = self._current_status()
 
     def forward(self) -> None:
         """Offer to the next party what is due, and keep the receipts and keys that have come."""
@@ -293,12 +300,13 @@ class Shuffler:
 
     def needs_key(self, key: int) -> bool:
         """Return whether something that was acknowledged may have to be opened with a key."""
-        # All are asked: from its first question on, each keeps in mind what may be for a key.
+        # No short cut (``any`` of a generator): from the first question on, each work remembers
+        # what may be for the key.
         needed = [work.needs_key(key) for work in self._works]
         return any(needed)
 
-    def _follow_keys(self) -> LaterKeys:
-        """Return what follows the keys behind this hop, where it is the first."""
+    def _later_keys(self) -> LaterKeys:
+        # Only a first hop gives keys out, so a later one follows none.
         behind = {
             name: (*parties.hops[1:], parties.analyzer)
             for name, parties in self._parties.items()
@@ -319,7 +327,7 @@ class Shuffler:
             return None
         return (*parties.hops, parties.analyzer)[self._hops[plan_id]]
 
-    def _look(self) -> ShufflerStatus:
+    def _current_status(self) -> ShufflerStatus:
         states = ("sealed", "acknowledged", "purged")
         return ShufflerStatus(
             self._state.counts(),

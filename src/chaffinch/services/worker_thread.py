@@ -50,6 +50,8 @@ async def worker_thread(
             known = isinstance(fault, ChaffinchError)
             log("failed", kind=type(fault).__name__, said=str(fault) if known else "")
             sys.stderr.flush()
+            # Not ``sys.exit``: that would end this thread alone, and the listener would go on to
+            # acknowledge what nobody works on.
             os._exit(_FAILED)
 
     thread = threading.Thread(target=work, name="work", daemon=True)
@@ -58,5 +60,6 @@ async def worker_thread(
         await asyncio.to_thread(ready.wait)
         yield
     finally:
+        # Joined in another thread: the event loop goes on answering meanwhile.
         stop.set()
         await asyncio.to_thread(thread.join)
