@@ -65,6 +65,7 @@ class Outbox:
                     batch_id = write_batch(file, head, ordered, self._identity)
                     file.flush()
                     kill_point("outbox.written")
+                    # Content, then name, then folder: a file under its name is always whole.
                     os.fsync(number)
                 # The name is the digest of the content, so a file that has it already is this very
                 # one.
@@ -89,8 +90,8 @@ class Outbox:
         sync_folder(self.folder)
 
     def _ordered(self, head: BatchHead, blocks: Iterable[Items]) -> Iterator[memoryview]:
-        """Yield all items in an order that is uniform among all orders, in blocks."""
         kind = np.dtype(f"V{head.item_length}")
+        # One uniform permutation in memory where it fits; else uniform buckets, each permuted.
         if head.items * (_BYTES_PER_ORDER + 2 * kind.itemsize) <= self._memory:
             items = np.concatenate([np.empty(0, kind), *blocks])
             kill_point("outbox.ordering")

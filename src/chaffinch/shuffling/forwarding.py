@@ -67,8 +67,6 @@ class _NoReceipt(Exception):
 
 @dataclass
 class _Offer:
-    """How far a batch has come on its way to the next party."""
-
     due: float = 0.0
     failures: int = 0
     under_way: Future[bytes] | None = None
@@ -115,6 +113,7 @@ class Forwarder:
 
     def close(self) -> None:
         """Begin nothing more; what is under way is left, and offered again by the next process."""
+        # Not joined: a thread may wait for a reply for as long as patience lasts.
         self._errands.close()
         self._exchange.close()
 
@@ -130,6 +129,8 @@ class Forwarder:
             offer.due = time.monotonic() + pause
             offer.under_way = None
             return
+        # The receipt is durable before the batch goes: from then on nobody asks for it again. A
+        # kill before that only means that the receipt is asked for once more.
         kill_point("forwarding.replied")
         with self._state.changing() as change:
             change.acknowledge(batch.id, receipt)

@@ -61,6 +61,7 @@ def _permuted(batch: Reports, words: Words) -> Shuffled:
 
 def _remember(names: Sequence[str]) -> None:
     """Refuse names that were shuffled before, all of them or none."""
+    # Looked up and added under one lock: of two threads with the same reports only one shuffles.
     with _LOCK:
         before = len(_SHUFFLED.intersection(names))
         if before:
@@ -73,7 +74,6 @@ def _remember(names: Sequence[str]) -> None:
 
 
 def _joined(reports: Reports | Iterable[Report]) -> tuple[Reports, Sequence[str]]:
-    """Return single reports as one batch, without their empty slots, and all names in it."""
     if isinstance(reports, Reports):
         return reports, [reports.name]
     listed = list(reports)

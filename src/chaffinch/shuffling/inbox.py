@@ -113,10 +113,13 @@ class SegmentWriter:
             self._create()
         number = self._number
         assert number is not None  # noqa: S101 - for the type checker
+        # The marker of this block proves that the block before it was acknowledged: so the next
+        # block is never written before this one is synced, and both are never one write.
         head = _BLOCK.pack(self._marker, len(content), crc32(content))
         self._write(number, head, content)
         kill_point("inbox.written")
         try:
+            # Data and length are enough: no time of the file is needed after a crash.
             os.fdatasync(number)
         except OSError as error:
             self._fail(error)
@@ -129,6 +132,8 @@ class SegmentWriter:
         """Give the open segment its last name and return it; None if there is nothing in one."""
         if self._number is None:
             return None
+        # Every block is synced, so only the name changes. A crash before the sync of the folder may
+        # bring the old name back: ``recover`` seals the segment then.
         kill_point("inbox.sealing")
         path = self._path.with_suffix(_SEALED) if self.length > _HEAD.size else None
         try:
@@ -160,6 +165,8 @@ class SegmentWriter:
             os.close(number)
             raise
         try:
+            # The head and the name come first: a block is acknowledged when it is synced, and a
+            # power cut must not leave it in a file without a name.
             os.fsync(number)
             sync_folder(self._folder)
         except OSError as error:
@@ -179,6 +186,8 @@ class SegmentWriter:
                 if written:
                     waiting[0] = waiting[0][written:]
         except OSError as error:
+            # What was written of the block goes again. Otherwise the next block would stand behind
+            # a torn one, and its marker would say that the torn one was acknowledged.
             try:
                 os.ftruncate(number, self.length)
             except OSError as second:
@@ -186,12 +195,12 @@ class SegmentWriter:
             raise write_fault(self._path.name, error) from None
 
     def _fail(self, error: OSError) -> NoReturn:
-        """Raise for a file of which nobody knows what is on the disk; it is not used again."""
+        # After a failed sync the system may have dropped the pages: another sync could succeed
+        # without them. So nobody tries again, and the process ends.
         raise write_fault(self._path.name, error, Reason.UNCERTAIN) from None
 
 
 def _new_file(folder: Path) -> tuple[Path, int]:
-    """Return a new segment and its handle, which is locked."""
     for _ in range(100):
         path = folder / f"{secrets.token_hex(_MARKER)}{_OPEN}"
         number = os.open(path, _NEW, 0o600)
@@ -289,6 +298,7 @@ def recover(folder: Path) -> int:
         with suppress(FileNotFoundError):
             number = os.open(path, LOOK | os.O_RDWR)
             try:
+                # Locked: its writer lives. Without its name: another process has recovered it.
                 if try_lock(number) is not False and has_name(number, path):
                     cut += _recover_one(path, number)
             except OSError as error:
@@ -322,6 +332,8 @@ def _recover_one(path: Path, number: int) -> int:
     if len(ends) == 1:
         path.unlink()
     else:
+        # On the disk before the file counts as sealed: whoever reads a sealed segment takes bytes
+        # behind the last whole block for damage.
         os.ftruncate(number, end)
         os.fsync(number)
         path.rename(path.with_suffix(_SEALED))
@@ -329,7 +341,6 @@ def _recover_one(path: Path, number: int) -> int:
 
 
 def _read(path: Path) -> bytes:
-    """Return a segment, with zeros for what the disk does not give: that is damaged, too."""
     try:
         with path.open("rb") as file:
             return b"".join(_pieces(file.fileno()))
@@ -348,6 +359,7 @@ def _pieces(number: int) -> Iterator[bytes]:
             if size > _PAGE:
                 size = _PAGE  # Somewhere in it: page by page, to lose no more than one.
                 continue
+            # Zeros keep all that follows in its place; no block with them in it has its CRC.
             piece = bytes(min(_PAGE, length - place))
         if not piece:
             return  # It is shorter by now.
@@ -366,7 +378,6 @@ def _has_head(content: bytes) -> bool:
 
 
 def _whole_blocks(content: bytes) -> Iterator[int]:
-    """Yield where each block ends, up to the first that is not whole."""
     if not _has_head(content):
         return
     marker = content[len(_FORMAT) : len(_FORMAT) + _MARKER]
@@ -389,7 +400,6 @@ def _block_end(content: bytes, place: int, marker: bytes) -> int | None:
 
 
 def _uploads(block: bytes) -> list[Upload] | None:
-    """Return the uploads of a block, which fill it; None if they do not."""
     found, place = [], 0
     while place + _UPLOAD.size <= len(block):
         plan_id, number, length = _UPLOAD.unpack_from(block, place)

@@ -49,8 +49,6 @@ _AGAIN = 60.0
 
 @dataclass
 class _Source:
-    """A party behind this hop in a plan, and what is known of its keys."""
-
     plan_id: str
     party: Party
     content: bytes = b""
@@ -68,7 +66,6 @@ class _Source:
         return found
 
     def refusal(self, rule: str, got: str) -> InvalidFile:
-        """Return the error of a list that is not taken."""
         hint = "a party gives everybody the same keys; was its key folder restored from a copy?"
         return InvalidFile(f"key list of {self.party.name}", rule, [got], hint=hint)
 
@@ -155,7 +152,6 @@ class LaterKeys:
         return (one for sources in self._sources.values() for one in sources)
 
     def _restore(self, kept: Mapping[tuple[str, str], KeptList]) -> None:
-        """Go on with what an earlier life has kept."""
         for one in self._each():
             found = kept.get((one.plan_id, one.party.identity))
             if found is None:
@@ -167,7 +163,6 @@ class LaterKeys:
                 self._begun[one.plan_id] = max(begun, self._begun[one.plan_id])
 
     def _settle(self, plan_id: str) -> None:
-        """Take what all parties of a plan have answered as one change."""
         newer: dict[Party, tuple[bytes, KeyList]] = {}
         pause = _AGAIN
         for one in self._sources[plan_id]:
@@ -225,6 +220,8 @@ class LaterKeys:
                 change.give_out(plan_id, other, time.time())
             kill_point("later-keys.written")
         kill_point("later-keys.kept")
+        # Only after the commit. If the disk undoes the change, the list must look new when it comes
+        # again; in memory it would pass for known, and would never be kept.
         for one in sources:
             if one.party in newer:
                 one.content, one.taken = newer[one.party]

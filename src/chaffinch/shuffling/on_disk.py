@@ -49,7 +49,6 @@ class _Run:
     bounds: NDArray[np.int64]
 
     def bucket(self, number: int) -> _Compact:
-        """Return the messages of one bucket."""
         return self.read(int(self.bounds[number]), int(self.bounds[number + 1]))
 
 
@@ -110,6 +109,7 @@ class Buckets:
         def order(codes: _Compact) -> _Compact:
             return codes[permutation(self._words, len(codes))]
 
+        # ``mapped`` takes the buckets in this thread: no two reads share the place in the file.
         with mapped(order, self._fitting(), self._workers) as pieces:
             yield from pieces
 
@@ -146,6 +146,8 @@ class Buckets:
     def _scattered(self, codes: _Compact) -> tuple[_Compact, NDArray[np.int64]]:
         """Return messages sorted by buckets that are drawn here, and where each bucket starts."""
         # A byte for each message, eight to a word.
+        # Independent and uniform buckets, each put into a uniform order later: behind one another
+        # they are a uniform order of all messages.
         drawn = self._words.take(-(-len(codes) // 8)).view(np.uint8)[: len(codes)]
         # Takes no bit away from 256 buckets. With any other power of 2 the rest is still uniform.
         drawn &= np.uint8(BUCKETS - 1)
@@ -155,13 +157,13 @@ class Buckets:
         return codes[order], bounds
 
     def _spill(self) -> None:
-        """Move what is held to the file, all of a bucket together."""
         sizes = sum((np.diff(run.bounds) for run in self._held), np.zeros(BUCKETS, np.int64))
         bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
             start = self._file.seek(0, 2)
+            # Bucket by bucket through all runs: what one read fetches lies together in the file.
             for number in range(BUCKETS):
                 for run in self._held:
                     _append(self._file, run.bucket(number))

@@ -216,6 +216,8 @@ class SegmentOpener:
         # Some were put aside by a process that ended before it took them.
         again = (self._salvage(path, keys) for name, path in aside.items() if name not in taken)
         fresh = (self._read(path, keys, aside) for path in paths if path.stem not in done)
+        # For each segment: one transaction, then its file goes. A kill before the commit leaves the
+        # segment as it was; a kill after it leaves a file whose name is in ``done`` next time.
         for segment in self._opened(chain(again, fresh), keys):
             kill_point("opening.opened")
             with self._state.changing() as change:
@@ -230,6 +232,8 @@ class SegmentOpener:
             if segment.is_damaged:
                 continue
             done.add(segment.path.stem)
+            # Not synced for each: until ``_forget`` the state remembers the name, so a file that
+            # comes back after a power cut is not opened again.
             remove_file(segment.path, sync=False)
             kill_point("opening.removed")
         self._forget(done)
@@ -263,7 +267,6 @@ class SegmentOpener:
         return taken - gone
 
     def _count_lost(self, change: Change, lost: Iterable[Upload]) -> None:
-        """Count reports that are damaged, where the plan tells how long one is."""
         for upload in lost:
             layout = self._layouts.get(upload.plan_id)
             if layout is not None:
@@ -284,9 +287,10 @@ class SegmentOpener:
                     self._take(change, segment.groups)
 
     def _forget(self, done: Collection[str]) -> None:
-        """Forget segments that are taken over, when their files are surely gone."""
         if not done:
             return
+        # The files must surely be gone before the state forgets their names. Otherwise a file that
+        # comes back after a power cut would be opened, and counted, a second time.
         for name in done:
             remove_file(self._inbox / f"{name}.segment", sync=False)
         sync_removed(self._inbox)
@@ -294,7 +298,6 @@ class SegmentOpener:
             change.forget_segments(done)
 
     def _groups(self, uploads: Sequence[Upload], keys: HopKeys) -> list[_Group]:
-        """Sort reports by what they are for, and by what can be done about them."""
         together: dict[tuple[str, int], list[bytes]] = {}
         for upload in uploads:
             together.setdefault((upload.plan_id, upload.round), []).append(upload.reports)
@@ -306,10 +309,11 @@ class SegmentOpener:
         return groups
 
     def _opened(self, segments: Iterable[_Segment], keys: HopKeys) -> Iterator[_Segment]:
-        """Yield segments in their order, with all that could be opened."""
         under_way: deque[_Segment] = deque()
         handed_out: deque[tuple[_Segment, _Group]] = deque()
 
+        # The pool takes chunks ahead, so the processes open the next segments while the caller
+        # writes this one down. Its results come in the order of the chunks.
         def chunks() -> Iterator[Chunk]:
             for segment in segments:
                 under_way.append(segment)
@@ -321,7 +325,7 @@ class SegmentOpener:
                 segment.all_handed_out = True
 
         for found in self._pool.mapped(open_chunk, tuple(keys.opening.values()), chunks()):
-            # Results come in the order of the chunks: this one is of the first that is still out.
+            # So this one belongs to the first chunk that is still out.
             segment, group = handed_out.popleft()
             group.add(found)
             segment.left -= 1
@@ -339,7 +343,7 @@ class SegmentOpener:
             length = group.layout.item_length(1)
             for way, parts in group.found.items():
                 found = Contents.joined(parts)
-                # Claimed before it is judged: no copy of a rejected report is taken later.
+                # Claimed before it is judged: no duplicate of a rejected report is taken later.
                 kept = found.claim(change, way.key, length)
                 counted["duplicate"] += found.envelopes - kept.envelopes
                 if not change.is_given_out(group.plan_id, way.route):
@@ -354,8 +358,6 @@ class SegmentOpener:
 
 @dataclass
 class _Segment:
-    """A segment on its way through the processes."""
-
     path: Path
     groups: list[_Group]
     lost: list[Upload] = field(default_factory=list)
@@ -366,7 +368,6 @@ class _Segment:
 
     @property
     def is_open(self) -> bool:
-        """Return whether all of its chunks were handed out and are back."""
         return self.all_handed_out and not self.left
 
 
@@ -383,7 +384,6 @@ class _Group:
     found: dict[Route, list[Contents]] = field(default_factory=dict)
 
     def sort(self, reports: bytes, keys: HopKeys) -> None:
-        """Tell what can be opened now from what waits for a key, and from what never opens."""
         if self.layout is None:
             self.waiting = reports
             return
@@ -416,13 +416,11 @@ class _Group:
         return self.rejected["destroyed_key"] + len(self.due) // self.layout.report_length
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield what can be opened, in chunks."""
         if self.layout is not None:
             length, binding = self.layout.report_length, self.layout.binding(1, self.round)
             yield from chunks_of(self.due, length, self.layout, 1, binding)
 
     def add(self, opened: Opened) -> None:
-        """Keep what was in a chunk, and count what cannot be used."""
         self.rejected["undecryptable"] += opened.undecryptable
         self.rejected["malformed"] += opened.malformed
         for way, contents in opened.contents.items():

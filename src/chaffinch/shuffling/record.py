@@ -175,7 +175,6 @@ class Record:
         return made
 
     def _taken(self, connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, str]:
-        """Return those of the names that are in a batch already, each with its batch."""
         taken = {}
         for name in names:
             row = connection.execute("SELECT batch FROM inputs WHERE name = ?", (name,)).fetchone()
@@ -184,7 +183,8 @@ class Record:
         return taken
 
     def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a connection that holds the only write lock, to a record made where none is."""
+        # The write lock also for what only reads: between the look-up of names and their insertion
+        # no other process may claim one of them.
         _RECORD.create(self._path)
         return _RECORD.writing(self._path)
 

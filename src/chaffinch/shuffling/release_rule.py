@@ -112,6 +112,8 @@ class Releaser:
             self._write(partition, plan, sizes[chosen == part], chosen == part)
             for part in range(parts)
         ]
+        # The files are durable before the state knows of them. After a kill in between, the reports
+        # are still in the pool, the files are orphans, and the next tick makes other batches.
         kill_point("releasing.written")
         with self._state.changing() as change:
             for batch in batches:
@@ -140,7 +142,6 @@ class Releaser:
     def _items(
         self, partition: Partition, length: int, chosen: NDArray[np.bool_]
     ) -> Iterator[Items]:
-        """Yield the items of some of the reports of a partition."""
         first = 0
         for pooled in self._state.pooled(partition):
             sizes = np.frombuffer(pooled.sizes, "<u4")

@@ -131,6 +131,8 @@ class ReportWork(HopWork):
         among the received batches when this was asked first, finished or not, or waits.
         """
         (digest,) = (one.digest for one in self._hop.keys.entries if one.id == key)
+        # Only names that were there at the first question, and are still there, may need the key:
+        # the set shrinks as they are opened, and nothing new for this key can come.
         before = self._taken_before.setdefault(digest, self._arrived())
         before &= self._arrived()
         return bool(before) or any(key in self._keys_of(held) for held in self._hop.state.held())
@@ -141,7 +143,6 @@ class ReportWork(HopWork):
         return held.reports if plan is None else held.reports[:: plan.layout.report_length]
 
     def _take_batch(self, path: Path) -> None:
-        """Take over a batch of the hop before; one of a plan that is not known here waits."""
         try:
             with path.open("rb") as file:
                 plan_id = BatchHead.read(file).plan_id
@@ -175,6 +176,7 @@ class ReportWork(HopWork):
         known = self._taken_before.keys()
         self._taken_before = {one: self._taken_before[one] for one in closed & known}
         self._opening = HopKeys(opening, gone)
+        # Only tags of keys that are destroyed: without its key no duplicate of an envelope opens.
         with self._hop.state.changing() as change:
             change.forget_tags(gone)
             kill_point("opening.forgotten")
@@ -212,6 +214,7 @@ class Relay:
                 if key is None and head.key_id not in keys.destroyed:
                     return False
                 # All items are opened inside of it. Meanwhile the hop before asks for receipts.
+                # So the transaction is long, and must not lock out readers (``spills``).
                 with self._state.changing(spills=False) as change:
                     counted = Counter({"durable": head.items})
                     if key is None:
@@ -246,6 +249,8 @@ class Relay:
                     kept.write(new.items)
                     counted["opened"] += new.envelopes
                     counted["duplicate"] += found.envelopes - new.envelopes
+            # Tags are claimed in the same transaction as the new batch: a kill before its commit
+            # gives them back, and the batch is opened again with all of its items fresh.
             kill_point("relaying.claimed")
             way = Partition(head.plan_id, head.round, head.behind)
             waiting = self._state.partitions().get(way, 0)
@@ -286,7 +291,6 @@ class Relay:
 
 
 def _pool(change: Change, way: Partition, file: IO[bytes], items: int, length: int) -> None:
-    """Let items wait for others that go the same way; each is counted by itself."""
     file.seek(0)
     for block in blocks_of(file, items * length, _BLOCK * length):
         count = len(block) // length

@@ -398,6 +398,7 @@ class Change:
 
         Inserting is the test: of two who have a copy of one envelope, only one can insert.
         """
+        # A SELECT first would miss a duplicate in the same call: neither would be there yet.
         fresh = [False] * len(tags)
         insert, cursor = "INSERT OR IGNORE INTO tags VALUES (?, ?)", self._connection.cursor()
         # In the order of the table, which touches each of its pages once.
@@ -423,6 +424,8 @@ class Change:
             " WHERE plan_id = ? AND round = ? AND route = ?",
             partition,
         ).fetchall()
+        # The batch was written before this transaction. If anything came or went since, it does not
+        # hold what is removed here.
         if found != reports:
             raise StorageFault(f"The pool must hold {reports:,} reports. Got {found:,}.")
         self._connection.execute(

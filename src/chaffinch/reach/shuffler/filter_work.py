@@ -136,6 +136,8 @@ class FilterRelay:
             with self._state.changing() as change:
                 change.note_refusal(self._plan.id, self.held)
             return
+        # From here on the flips are fixed: ``shuffle`` has kept what it counted, and gives the same
+        # columns after a kill. A second draw of flips would show more than was promised.
         kill_point("filters.shuffled")
         self._hand_over(columns, key)
         self._done = True
@@ -169,6 +171,7 @@ class FilterRelay:
             change.forget_refusal(layout.plan_id)
             change.add_batch(Sealed(batch_id, layout.plan_id, 1, count, 1))
             change.count(layout.plan_id, dict.fromkeys(("durable", "opened", "batched"), count))
+        # The filters are purged only after this commit: until then they are needed for another try.
         kill_point("filters.committed")
 
     def _purge(self) -> None:

@@ -122,8 +122,6 @@ _RULE = f"{Kind.BATCH_RECORD.value} in the format {_FORMAT}"
 
 
 class _Kept(Form):
-    """The filters that went in, and what came out."""
-
     filters: list[Hex64]
     columns: Annotated[ShuffledColumns, ColumnsForm.written()]
 
