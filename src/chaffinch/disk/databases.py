@@ -97,6 +97,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def holding(connection: sqlite3.Connection) -> Iterator[None]:
     """Hold the write lock for a block; what the block does not commit is rolled back."""
+    # Not at the first write, which is SQLite's own way: what is read before it is still true then.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -133,6 +134,7 @@ def creating(
                 connection.execute(statement)
             yield connection
             connection.execute("COMMIT")
+        # The connection is closed by now, so no journal belongs to the file any more.
         give_name(unfinished, path, overwrite=False)
     sync_folder(path.parent)
 
@@ -205,13 +207,13 @@ class RecordKind:
         return guarded(self.name, hint=self.hint, reason=reason)
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is no record of this kind, or was damaged."""
         owner, version = owner_and_version(connection)
         if owner != self.owner:
             raise sqlite3.DatabaseError("another file, or a damaged one")
         if version != self.version:
             said = f"one of the format version {version}, where {self.version} is read"
             raise sqlite3.DatabaseError(said)
+        # The cheap questions come first: only a file of this kind is read to its end.
         if not has_whole_pages(connection):
             raise sqlite3.DatabaseError("a damaged file")
         if set(schema_of(connection)) != set(self.statements):

@@ -133,6 +133,7 @@ def _replacing(
     with draft:
         with _writing(draft.number, target, mode) as file:
             yield file
+        # ``_writing`` has synced the content: a name never leads to a file that is not whole.
         with _faults(target):
             draft.put_in_place(overwrite=overwrite, check=check)
     with suppress(OSError):
@@ -289,6 +290,8 @@ def give_checked_name(part: Path, target: Path, check: Check) -> None:
     with suppress(FileExistsError):
         give_name(part, target, overwrite=False)
         return
+    # The lock is on the file that stands there: two that replace it take turns, and the second
+    # finds that the name leads to another file by then, and locks and checks that one.
     number = lock_file(target, LOOK)
     try:
         check(target)

@@ -66,7 +66,6 @@ def _plans_first(file: Path) -> tuple[bool, str]:
 
 
 def _refuse_other(target: Path, file: Path) -> None:
-    """Refuse to replace anything that is there, unless by the same bytes."""
     if target.is_file() and target.stat().st_size and not filecmp.cmp(target, file, shallow=False):
         refuse_to_overwrite(target)  # which says what it is, if that is known
         raise InvalidInput(

@@ -42,7 +42,7 @@ def fitting(source: AnyPath) -> list[str]:
     text = os.fspath(source)
     if not is_pattern(text):
         return [text]
-    found = _stored(text) if is_address(text) else sorted(glob.glob(text))  # noqa: PTH207 - any text
+    found = _addresses_that_fit(text) if is_address(text) else sorted(glob.glob(text))  # noqa: PTH207 - any text
     if not found:
         raise InvalidFile(
             "input", "a file, or a pattern that some file fits", [repr(text)], hint="check the path"
@@ -55,10 +55,10 @@ def files_of(sources: Sequence[AnyPath]) -> list[str]:
 
     In a folder, names that begin with a dot or an underscore are left out, and no others.
     """
-    found = [file for source in sources for name in fitting(source) for file in _held(name)]
+    found = [file for source in sources for name in fitting(source) for file in _files_in(name)]
     known: dict[object, str] = {}
     for file in found:
-        if known.setdefault(_identity(file), file) is not file:
+        if known.setdefault(_file_identity(file), file) is not file:
             raise InvalidFile(
                 "input",
                 "of files that are named once",
@@ -68,8 +68,7 @@ def files_of(sources: Sequence[AnyPath]) -> list[str]:
     return found
 
 
-def _stored(address: str) -> list[str]:
-    """Return the addresses in a store that fit a pattern in their last name."""
+def _addresses_that_fit(address: str) -> list[str]:
     parts = urlsplit(address)
     folder, _, pattern = parts.path.rpartition("/")
     if any(sign in folder for sign in "*["):
@@ -79,8 +78,7 @@ def _stored(address: str) -> list[str]:
     return [place.inside(name).text for name in fits]
 
 
-def _held(name: str) -> list[str]:
-    """Return a file, or the files of a folder."""
+def _files_in(name: str) -> list[str]:
     place = Place.of(name) if is_address(name) else Place(str(Path(name).absolute()))
     if place.local and not Path(place.text).is_dir():
         return [place.text]  # one that is not there is refused by whoever opens it
@@ -91,8 +89,7 @@ def _held(name: str) -> list[str]:
     return [place.inside(one).text for one in held] or [place.text]
 
 
-def _identity(file: str) -> object:
-    """Return what is the same for two names of one file."""
+def _file_identity(file: str) -> object:
     try:
         status = None if is_address(file) else Path(file).stat()
     except OSError:

@@ -97,8 +97,6 @@ def arm(text: str) -> None:
 
 
 class _Wanted:
-    """The place that is wanted, and how often it is still passed before the kill."""
-
     def __init__(self, text: str) -> None:
         self.place, _, number = text.partition(":")
         if self.place not in PLACES or not (number or "1").isdecimal():

@@ -97,6 +97,8 @@ def alone_in(
         )
     except OSError as error:
         raise _not_alone(path, name, error) from None
+    # Removed before it is unlocked: whoever waits for it finds that the name is gone, and starts
+    # anew (``lock_file``). In the other order two could hold locks on two files of one name.
     try:
         yield
     finally:
@@ -105,13 +107,13 @@ def alone_in(
 
 
 def _remove_own(number: int, path: Path) -> None:
-    """Remove a lock file, but not that of whoever came after a removal."""
+    # Somebody may have removed the lock file meanwhile, and another process made and locked a new
+    # one: that one stays.
     if has_name(number, path):
         path.unlink()
 
 
 def _not_alone(path: Path, folder: str, error: OSError) -> StorageFault:
-    """Return why a folder cannot be locked; a lock file that somebody else made is named."""
     with suppress(OSError):
         if path.lstat().st_uid != getattr(os, "geteuid", int)():
             return StorageFault(

@@ -186,7 +186,6 @@ class Place:
             return system.get_file_info(path)
 
     def _there(self) -> tuple[Any, str]:
-        """Return the file system of an address, and the path in it."""
         parts = urlsplit(self.text)
         root = parts._replace(path="").geturl()
         with self._faults("use"):

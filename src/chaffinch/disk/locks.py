@@ -66,6 +66,7 @@ def lock_file(
     start, told = time.monotonic(), False
     while True:
         number = os.open(path, how, 0o600)
+        # A lock is on the file, not on its name: it counts only where the name still leads there.
         free = try_lock(number) is not False
         if free and has_name(number, path):
             return number

@@ -105,6 +105,9 @@ def commit_paid_files(
                 ]
                 for folder, place in places.items()
             }
+            # Writing may take hours and needs no lock. From here to the last name nobody else
+            # notes, pays or names anything in these folders: so what the note says of each place
+            # holds until the files are in it.
             alone.enter_context(_alone_in(folders, tell))
             check()
             waiting = [write_note(place, made, noted, new=new) for place, made in written.items()]
@@ -130,7 +133,8 @@ def commit_paid_files(
 
 
 def _refuse_collisions(targets: Mapping[Path, Path]) -> None:
-    """Refuse links of one name to different files in one folder: they could not wait together."""
+    # In the waiting folder a file has the name that was asked for, not the one that a link leads
+    # to.
     names = {(real.parent, path.name) for path, real in targets.items()}
     if len(names) < len(targets):
         raise InvalidInput(
@@ -183,7 +187,8 @@ def finish_staged(
 
 
 def _put_in_place(waiting: Sequence[StagedFiles]) -> None:
-    """Give files their names, if every place is as it was noted; nobody else does meanwhile."""
+    # All places are checked before the first name is given: all files appear, or none. The caller
+    # holds the locks of the folders, so no place changes in between by a command of ours.
     for one in waiting:
         one.check_places()
     for one in waiting:
@@ -207,7 +212,8 @@ def _alone_in(folders: Iterable[Path], tell: Callable[[str], object]) -> Iterato
 
 
 def _pay(bill: Bill) -> None:
-    """Pay a bill; where a fault of the disk leaves open whether it was paid, ask once more."""
+    # Where a fault of the disk leaves open whether it was paid, a second try settles that: the same
+    # bill is paid once, however often it is tried.
     try:
         bill.pay()
     except ChaffinchError as error:
@@ -220,4 +226,4 @@ def _may_be_paid(bill: Bill) -> bool:
     try:
         return bill.paid()
     except ChaffinchError:
-        return True
+        return True  # Unknown: to keep files that nobody paid for loses nothing.

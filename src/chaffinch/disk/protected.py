@@ -77,13 +77,11 @@ def kind_of(path: AnyPath) -> Kind | None:
 
 
 def _is_shown_release(head: bytes) -> bool:
-    """Return whether a file begins as a page or a CSV file of a release does."""
     first, end, _ = head.partition(b"\n")
     return RELEASE_PAGE.encode() in head or first + end in _RELEASE_LINES
 
 
 def _read_facts(file: BinaryIO, head: bytes) -> bytes:
-    """Return the bytes of a Parquet file or an Arrow stream where a batch has its facts."""
     if head.startswith(_STREAM):
         return head + file.read(min(int.from_bytes(head[4:8], "little"), LARGEST))
     end = file.seek(-8, os.SEEK_END)

@@ -52,8 +52,6 @@ _LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _AS_IT_IS
 
 @dataclass(frozen=True)
 class _WaitingFile:
-    """One file in a waiting folder."""
-
     name: str
     becomes: str
     """The name of what it becomes."""
@@ -115,6 +113,8 @@ class StagedFiles:
             for file in self.files
             if _standing(self.folder.parent / file.becomes) != file.digest
         ]
+        # All are made whole before the first has its name: a file that cannot be read back stops
+        # the command while every place is still as it was.
         for file in waiting:
             _turn_back(self.folder / file.name, file.digest)
         for file in waiting:
@@ -127,6 +127,8 @@ class StagedFiles:
                     hint="nothing is lost: make way for it, and run the same command again",
                     details=fault.details,
                 ) from None
+        # The names are on the disk before the folder goes with its note: after a power cut in
+        # between, the note still says what is paid for.
         with suppress(OSError):
             sync_folder(self.folder.parent)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -260,6 +262,7 @@ def write_note(
             fault = errno.EISDIR if before is None else errno.EEXIST
             raise storage_fault(becomes, OSError(fault, ""), verb="write")
         files.append((name, becomes, digest, before))
+    # Last: a waiting folder with a note holds complete files, one without is removed.
     note = {**dict.fromkeys(_NOTED, ""), **noted, "files": files, "new": new}
     with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
         file.write(json.dumps(note).encode())
@@ -310,7 +313,6 @@ def remove_folders(places: Iterable[Path]) -> None:
 
 
 def _read_note(path: Path) -> Any:
-    """Return a note; ValueError if it is no small file of this user."""
     number = os.open(path, os.O_RDONLY | _AS_IT_IS)
     with open(number, "rb") as file:  # noqa: PTH123 - a handle, not a path
         if not (_is_own(number) and stat.S_ISREG(os.fstat(number).st_mode)):
@@ -374,7 +376,6 @@ def _standing(target: Path) -> str | None:
 
 
 def _is_empty(target: Path) -> bool:
-    """Return whether a file is there that holds nothing."""
     try:
         found = target.lstat()
     except OSError:
@@ -416,9 +417,8 @@ def _turn(path: Path) -> None:
 
 
 def _turn_back(path: Path, digest: str) -> None:
-    """Make a waiting file what it was, unless a process that was killed has done so already."""
     if _digest(path) == digest:
-        return
+        return  # A process that was killed has done so already.
     if _digest(path, turned=True) != digest:
         raise StorageFault(
             f"The waiting file {path.name!r} must be as it was written. Got a changed one.",

@@ -158,6 +158,7 @@ class Store:
 
     def close(self) -> None:
         """Let another process be the owner."""
+        # In this order: the next owner must find no connection of this one.
         self._connection.close()
         os.close(self._lock)
 

@@ -89,6 +89,7 @@ class KeyFolder:
                 _write(made / _KEYSET, Keyset(0, ()).changed(entry).content())
                 _write(made / _STORE, b"")
                 kill_point("keys.created")
+                # Complete before it has its name: no process sees half a key folder.
                 made.rename(place)  # An empty folder is replaced, any other is refused.
                 sync_folder(place.parent)
         except OSError as error:
@@ -152,6 +153,7 @@ class KeyFolder:
 
     def refresh(self) -> bool:
         """Read the folder again; return whether something has changed."""
+        # Without a lock: the set is replaced in one step, and names each key file by its digest.
         while (content := _read(self.path / _KEYSET)) != self._content:
             keyset = Keyset.read(content, name=_KEYSET)
             try:
@@ -163,6 +165,7 @@ class KeyFolder:
                 continue
             self._content, self._keyset, self._stored = content, keyset, stored
             closed = (one.digest for one in keyset.opening if one.state is KeyState.CLOSED)
+            # By the monotonic clock of this process: after a restart the grace begins again.
             self._closed = {one: self._closed.get(one, time.monotonic()) for one in closed}
             return True
         return False
@@ -226,12 +229,15 @@ class KeyFolder:
     def _add_pending(self, now: float) -> None:
         number = self._keyset.next_id()
         kem = self._keyset.active.kem
+        # The key is on the disk before the set names it: a set never names a key that is not there.
         entry = _write_key(self.path, number, kem, KeyState.PENDING, now)
         kill_point("keys.key-written")
         self._commit(self._keyset.changed(entry))
 
     def _destroy(self, entry: KeyEntry, now: float) -> None:
         self._clean()
+        # The set first: after a kill in between the key is destroyed for everybody, and its file is
+        # wiped by whoever cleans up next. In the other order the set would name a wiped file.
         self._commit(self._keyset.changed(entry.moved(KeyState.DESTROYED, now)))
         kill_point("keys.marked-destroyed")
         _wipe(_key_path(self.path, entry.id))
@@ -243,7 +249,8 @@ class KeyFolder:
             self.refresh()
 
     def _clean(self) -> None:
-        """Read the folder again, and remove key files of no living key: a killed process's."""
+        # Only under the lock: a file that the set does not name yet is a new key for another
+        # process, and a leftover of a killed one only where nobody else is at work.
         self.refresh()
         remove_leftovers(self.path)
         for place in self._dead_files():

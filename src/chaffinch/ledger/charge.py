@@ -46,16 +46,10 @@ def word(parameter: str, value: object, *, least: int = 1) -> str:
 
 
 class _Planned(Protocol):
-    """A plan of any kind: what is charged is what one release of it exposes."""
-
     @property
-    def id(self) -> str:
-        """Return the plan's name."""
-        ...
+    def id(self) -> str: ...
 
-    def round_mechanism(self) -> Mechanism:
-        """Return what one release exposes."""
-        ...
+    def round_mechanism(self) -> Mechanism: ...
 
 
 @dataclass(frozen=True)
@@ -211,7 +205,6 @@ def promised_at(everything: Mechanism, delta: float) -> Guarantee:
 
 
 def _one_kind(kinds: set[str]) -> str:
-    """Return the only kind of neighbours: losses per person and per column do not compose."""
     if len(kinds) != 1:
         raise InvalidInput(
             "neighbours of all charges in a ledger", "of one kind", ", ".join(sorted(kinds))

@@ -185,6 +185,7 @@ class Ledger:
         with guarded(charging=True):
             entry = self._granted(charge, key, subject, earlier, content)
             if entry.replayed:
+                # Whoever charged first may have been killed before it moved the mark.
                 self._move_mark()
         return entry
 
@@ -237,7 +238,6 @@ class Ledger:
         earlier: Callable[[History], Entry | None],
         content: bytes | None,
     ) -> Entry:
-        """Return the durable entry for an occasion, or raise BudgetExhausted."""
         for tries_left in reversed(range(TRIES)):
             seen = self._history()
             if earlier(seen) is None:
@@ -256,7 +256,8 @@ class Ledger:
         raise self._exhausted(now, charge)
 
     def _append(self, connection: sqlite3.Connection, entry: Entry, content: bytes | None) -> Entry:
-        """Write a row, then move the mark to it: in the order that the chain's page explains."""
+        # In the order that ``chain`` explains: the new mark is written beside the old one, the row
+        # is committed, the mark is moved. A full disk fails in the first step and costs nothing.
         ahead = Mark(self._head.ledger, entry.sequence, entry.hash)
         with ahead.prepared(self._mark) as move:
             schema.append(connection, entry, content)
@@ -268,7 +269,6 @@ class Ledger:
         return fits(total((*now.charges, charge)), self.cap)
 
     def _repeated(self, before: Entry, charge: Charge, subject: str) -> Entry:
-        """Return the entry of a key that was charged before, if it is for the same thing."""
         same = before.charge == charge and before.subject == subject
         if not same or (self.role == "analyzer" and not subject):
             raise _reused(before.key)
@@ -285,7 +285,7 @@ class Ledger:
         )
 
     def _move_mark(self, move: Callable[[Mark], None] | None = None) -> None:
-        """Move the mark up to the last row: under the lock, so that it never moves back."""
+        # Under the write lock: another process may have moved it further, and it never moves back.
         with writing(self._path) as connection:
             mark = Mark.read(self._mark)
             reached = self._history_in(connection, mark).mark
@@ -304,7 +304,8 @@ class Ledger:
                 return self._history_in(connection, mark)
 
     def _history_in(self, connection: sqlite3.Connection, mark: Mark) -> History:
-        """Return what the ledger holds if its chain passes through the mark."""
+        # The chain must pass through the mark: the row with the number of the mark has its hash.
+        # More rows may follow, where a process was killed before it moved the mark.
         history = schema.read(connection)
         if history.head != self._head or mark.ledger != self._head.ledger:
             raise StorageFault(

@@ -187,7 +187,6 @@ def _make_room(connection: sqlite3.Connection) -> None:
 
 
 def _content_digest(content: bytes) -> str:
-    """Return by what a content is known to its charge."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -233,7 +232,6 @@ def read(connection: sqlite3.Connection) -> History:
 
 
 def _check_schema(found: list[str], statements: tuple[str, ...]) -> None:
-    """Refuse a file whose tables, columns or triggers are not the ones that were made."""
     missing = [statement for statement in statements if statement not in found]
     names = [" ".join(statement.split()[1:3]).lower() for statement in missing]
     kept = {" ".join(statement.split()[1:3]).lower() for statement in found}

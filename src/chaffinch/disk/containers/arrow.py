@@ -143,7 +143,6 @@ class _Flatbuffer:
         return table + offset if offset else 0
 
     def follow(self, place: int) -> int:
-        """Return where the table or list is that a field points to."""
         if not place:
             raise EOFError
         return place + self.number("I", place)

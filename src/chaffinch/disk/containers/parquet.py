@@ -136,8 +136,6 @@ def read_footer(file: BinaryIO) -> Footer:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A node in the tree of columns."""
-
     name: bytes
     kind: int | None
     length: int
@@ -146,7 +144,6 @@ class _Element:
 
 
 def _leaves(elements: list[_Element]) -> Iterator[Leaf]:
-    """Yield the columns in a tree that is told from its root on, depth first."""
     if not elements:
         raise EOFError
     above = [(elements[0].members, "", False)]
