@@ -129,7 +129,6 @@ def _encoded_batches(
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Reports]:
-    """Yield reports batch by batch, in bounded memory."""
     table, columns = group_rows(plan.group, table, columns)
     places = find_columns(plan.questions, table, columns)
     for numbers, rows in _answers_in(table, plan, places, progress):
@@ -238,7 +237,6 @@ def find_columns(
 def _columns_for(
     name: str, question: Question, table: Table, given: Mapping[str, str]
 ) -> AnswerColumns:
-    """Return where one question is answered: in the columns that are given, or of its names."""
     if isinstance(question, Cross):
         parts = tuple(question.questions)
         columns = tuple(given.get(one, one) for one in parts)

@@ -184,6 +184,8 @@ class Client:
     def resume(self, *, progress: Progress | None = None) -> Delivery:
         """Send everything that waits for this plan, as it is; return what arrived."""
         done = Delivery()
+        # One process at a time: another one would send the same reports, and could note as refused
+        # what this one has on its way.
         with self._outbox.sending_alone(self._patience):
             for occasion in self._outbox.unpaid(self._plan.id):
                 self._pay(occasion)
@@ -210,6 +212,8 @@ class Client:
         except (BudgetExhausted, InvalidInput):
             self._outbox.cancel(occasion)
             raise
+        # After a kill here the reports are unpaid in the outbox, and the ledger finds the charge of
+        # the same name: it is not made twice.
         kill_point("client.charged")
         self._outbox.mark_paid(occasion)
 
@@ -232,6 +236,7 @@ class Client:
             group = self._sealed(group, lists)
             reply = self._post(url, group)
             if reply.status == 201:
+                # A kill before they are forgotten sends them again, as the same bytes.
                 kill_point("client.delivered")
                 self._outbox.forget(group)
                 return Delivery(arrived=len(group))
@@ -261,7 +266,8 @@ class Client:
         return [one for one in group if one.shown and not self._opens(one.payload, lists)]
 
     def _sealed(self, group: list[Waiting], lists: Sequence[KeyList]) -> list[Waiting]:
-        """Return reports with the bytes that are sent, which are kept before they are."""
+        # Kept before they are sent: a retry after a crash sends the same bytes, which the first hop
+        # knows again by their replay tag.
         words, sealer, sealed = secure_words(), Sealer.of(self._plan, lists), {}
         for one in group:
             payload = one.payload if self._opens(one.payload, lists) else None
@@ -308,7 +314,8 @@ class Client:
         return (*self._parties.hops, self._parties.analyzer)
 
     def _key_lists(self) -> list[KeyList]:
-        """Return the keys of all parties, from the last hours and all of one moment."""
+        # All lists of one moment, or none: the first hop accepts only routes that it has given out,
+        # and a mixture of an old list and a new one may be none of them.
         kept = [self._outbox.key_list(self._plan.id, party.key) for party in self._everyone]
         fresh = [one[0] for one in kept if one and 0 <= time.time() - one[1] < KEYS_LAST]
         if len(fresh) < len(kept):
@@ -346,7 +353,6 @@ class Client:
         return [one for one, _ in found]
 
     def _check_newer(self, party: Party, found: KeyList, content: bytes) -> None:
-        """Refuse a list that is older than one seen before, or another one of the same serial."""
         kept = self._outbox.key_list(self._plan.id, party.key)
         if kept is None or kept[0] == content:
             return
@@ -398,13 +404,11 @@ class Client:
 
 
 def _parties_of(plan: Plan) -> Parties:
-    """Return who runs a plan."""
     _ = plan.layout  # A plan that names nobody is refused here.
     return cast("Parties", plan.parties)
 
 
 def _answers_of(plan: Plan, answer: object) -> list[object]:
-    """Return an answer for each report of a person."""
     if plan.contributions == 1:
         return [answer]
     given = list(answer) if isinstance(answer, (list, tuple)) else None

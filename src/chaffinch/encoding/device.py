@@ -84,7 +84,6 @@ def prepare_answer(question: Question, answer: object) -> Any:
 
 
 def _answers(answer: object, plan: Plan) -> list[object]:
-    """Return the answer to each question of a plan, however many there are."""
     alone = len(plan.questions) == 1
     if alone and not isinstance(answer, Mapping):
         return [answer]

@@ -281,7 +281,7 @@ class Outbox:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with _KIND.writing(self._path, looked_at=True) as connection:
-            # What is deleted is overwritten.
+            # What is deleted is overwritten: nobody finds earlier reports in free pages.
             connection.execute("PRAGMA secure_delete = ON")
             yield connection
 

@@ -142,7 +142,6 @@ class Expected:
 
 
 def _batch_path(folder: Path, batch_id: str) -> Path:
-    """Return where a batch is kept; Problem for an id that is none."""
     if not re.fullmatch(r"[0-9a-f]{64}", batch_id):
         raise Problem(Kind.UNKNOWN_PATH)
     return folder / f"{batch_id}{_SUFFIX}"
@@ -204,7 +203,6 @@ class Arriving(ABC, Generic[_Known]):
         """
 
     def _append(self, block: bytes) -> None:
-        """Write the next bytes."""
         rest = memoryview(block)
         try:
             while rest:
@@ -223,6 +221,8 @@ class Arriving(ABC, Generic[_Known]):
         kill_point("arrival.written")
         first = True
         try:
+            # Content, then name, then folder: a file under its name is whole after any power cut,
+            # and the sender is told only when the name is on the disk, too.
             os.fsync(self._draft.number)
             kill_point("arrival.synced")
             check()

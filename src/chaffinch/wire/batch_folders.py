@@ -129,7 +129,6 @@ def read_manifest(folder: Place) -> Manifest:
 
 
 def _check_names(label: str, told: Sequence[str], held: Sequence[str]) -> None:
-    """Refuse a folder that lacks a part or has one that is not of this batch."""
     if len(set(told)) < len(told):
         raise InvalidFile(f"message file {label!r}", "of parts that are there once", ["one twice"])
     missing = sorted(set(told) - set(held))

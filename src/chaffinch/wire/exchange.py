@@ -119,7 +119,7 @@ class Pauses:
 
 
 def _check_roots(trusted: Path) -> None:
-    """Refuse a file that has no roots in it: every connection would fail, and blame the others."""
+    # With a file that has no roots every connection would fail, and blame the other side.
     try:
         ssl.create_default_context(cafile=str(trusted))
     except ssl.SSLError:
@@ -210,7 +210,6 @@ class _LastMoment:
         self._timer.start()
 
     def cancel(self) -> None:
-        """Let the connection be: the reply is there, or there will be none."""
         self._timer.cancel()
 
     def _hang_up(self, line: socket.socket) -> None:
@@ -249,7 +248,6 @@ class _SealedConnections(urllib3.HTTPSConnectionPool):
 
 
 def _read(response: Any, most: int) -> bytes:
-    """Return the body of a reply; refuse one that is too long, or trickles."""
     content = bytearray()
     try:
         while block := response.read1(most + 1):

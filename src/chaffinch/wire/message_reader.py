@@ -210,7 +210,6 @@ def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
 
 
 def _next_message(messages: Any, kind: str) -> tuple[Any, MessageHead]:
-    """Return the next message and what its head says, of a version that has one reading."""
     try:
         message = messages.read_next_message()
     except StopIteration:
@@ -309,7 +308,6 @@ def open_place(place: Place, label: str = "") -> _Bytes:
 
 
 def _folder_of(source: Any) -> Place | None:
-    """Return the place of a folder; None for anything else."""
     if not isinstance(source, (str, os.PathLike)) or source == "-":
         return None
     place = Place.of(source)

@@ -131,7 +131,6 @@ class BatchHead:
 
 
 def _damaged_batch(fault: str) -> InvalidFile:
-    """Return the error of a batch that is not whole."""
     return InvalidFile("batch", "whole, as its maker signed it", [fault], reason=Reason.DAMAGED)
 
 
