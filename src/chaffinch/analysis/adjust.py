@@ -73,7 +73,6 @@ def to_total(estimates: ArrayLike, total: float) -> tuple[Floats, str]:
 
 
 def _finite(estimates: ArrayLike) -> Floats:
-    """Return the estimates as floats, or refuse what is not a number without showing it."""
     raw = np.asarray(estimates, dtype=np.float64)
     if not np.isfinite(raw).all():
         raise InvalidInput("estimates", "finite numbers", "one that is not")

@@ -126,7 +126,6 @@ class _Asked:
 
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
-    """Return the answer to one question: estimates, both intervals, and what follows from them."""
     part, reading = plan.parts[index], _reading(plan, index, found)
     if counts_gaps(part.question):
         answered = _reading(plan, index + 1, found)
@@ -187,7 +186,6 @@ def _shares(
     *,
     level: float,
 ) -> tuple[Share, ...]:
-    """Return each value's share among those who answered, and the share of those who did not."""
     alpha = miss_chance(level)
     # An estimate may leave nobody, or fewer; a share is then of one person at least.
     people = max(reports - float(estimates[-1]), 1.0)
@@ -206,7 +204,6 @@ def _shares(
 def _adjusted(
     adjustment: str, part: Part, estimates: Floats, reports: int
 ) -> tuple[Floats, list[str]]:
-    """Move estimates to what is possible, where that was asked for, and say so."""
     table: dict[str, Callable[[], tuple[Floats, str]]] = {
         "non-negative": lambda: adjust.non_negative(estimates),
         "total": lambda: adjust.to_total(estimates, reports),
@@ -222,7 +219,6 @@ def _adjusted(
 def _counted_number(
     part: Part, reading: Reading, answered: Reading, reports: int, asked: _Asked
 ) -> Answer:
-    """Return the mean, the sum and the quantiles of those who answered, and how many they are."""
     question, steps = number_question(part.question), part.protocol.thermometer
     scale = Scale(question.low, question.high, steps.resolution, steps.noise)
     alpha = miss_chance(asked.level)

@@ -110,6 +110,8 @@ class Analyzer:
         """Open and release all that waits; return how many batches came further."""
         if self._keys.refresh():
             self._tried.clear()
+        # Opened first, joined only where too few came by themselves: a batch that is complete never
+        # waits for others.
         done = sum(map(self._open, self._waiting()))
         done += sum(map(self._release, self._due()))
         if sum(map(self._join, self._analyses.values())):
@@ -119,7 +121,6 @@ class Analyzer:
         return done
 
     def _join(self, analysis: PlanAnalysis) -> bool:
-        """Put batches of a plan together that have too few messages each, if they have enough."""
         try:
             joined = analysis.join_short(self._received)
         except _NOT_OF_A_BATCH:
@@ -132,7 +133,6 @@ class Analyzer:
         return joined
 
     def _due(self) -> list[KnownBatch]:
-        """Return what can be released or refused now."""
         # What the ledger had no room for is tried once in the life of a process: no cap grows.
         return [
             batch
@@ -163,7 +163,7 @@ class Analyzer:
         return _counts_in(self._received, self._folder)
 
     def _waiting(self) -> list[Path]:
-        return _unopened(self._received, self._folder)
+        return _unopened_files(self._received, self._folder)
 
     def _open(self, path: Path) -> bool:
         """Open a batch; return whether it is open then.
@@ -172,10 +172,10 @@ class Analyzer:
         next look is when the keys or the file have changed. A copy that was restored can have the
         length and the time of the file before, but not the time of its inode.
         """
-        changed = _changed(path)
+        changed = _inode_changed_at(path)
         if self._tried.get(path.stem) == changed:
             return False
-        why = self._why_not_open(path)
+        why = self._try_open(path)
         if why is None:
             self.unreadable.pop(path.stem, None)
             return True
@@ -185,8 +185,7 @@ class Analyzer:
             self._tried[path.stem] = changed
         return False
 
-    def _why_not_open(self, path: Path) -> str | None:
-        """Open a batch; return why that cannot be done, if so."""
+    def _try_open(self, path: Path) -> str | None:
         analysis = self._analyses.get(_plan_of(path))
         if analysis is None:
             return "its plan is not run here"
@@ -215,7 +214,8 @@ class Analyzer:
         return after.state != batch.state
 
     def _forget_keys(self) -> None:
-        """Destroy closed keys that nothing needs; the tags of a destroyed key go after it."""
+        # The key first, then its tags: a kill in between leaves tags that nothing can use. In the
+        # other order a duplicate could still be opened, and would count a second time.
         self._keys.destroy_closed(self.needs_key)
         gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
         if gone != self._forgotten:
@@ -225,6 +225,8 @@ class Analyzer:
     def _remove_released(self) -> None:
         known = {one.id for one in self._received.all() if one.state in ("released", "joined")}
         gone = [path for path in arrived_batches(self._folder) if path.stem in known]
+        # Only when the release is committed. A file that comes back after a power cut is known by
+        # its name, and removed again.
         for path in gone:
             path.unlink()
         if gone:
@@ -237,8 +239,7 @@ def analyzer_counts(folder: Path) -> dict[str, AnalyzerCounts]:
 
 
 def _counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
-    """Return what became of batches, by plan; those in the folder that nobody opened wait."""
-    waiting = Counter(map(_plan_of, _unopened(known, folder)))
+    waiting = Counter(map(_plan_of, _unopened_files(known, folder)))
     found: dict[str, Counter[str]] = {one: Counter(waiting=count) for one, count in waiting.items()}
     for batch in known.all():
         counted = found.setdefault(batch.plan_id, Counter())
@@ -250,8 +251,7 @@ def _counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
     return {plan_id: AnalyzerCounts(**counted) for plan_id, counted in found.items()}
 
 
-def _unopened(known: KnownBatches, folder: Path) -> list[Path]:
-    """Return the files of batches that are not opened."""
+def _unopened_files(known: KnownBatches, folder: Path) -> list[Path]:
     opened = {batch.id for batch in known.all()}
     return [one for one in arrived_batches(folder) if one.stem not in opened]
 
@@ -267,7 +267,6 @@ def _unforeseen(fault: Exception) -> str:
 
 
 def _head_of(path: Path) -> BatchHead | None:
-    """Return the head of a batch; None for a file whose head is damaged."""
     try:
         with path.open("rb") as file:
             return BatchHead.read(file)
@@ -277,8 +276,7 @@ def _head_of(path: Path) -> BatchHead | None:
         raise storage_fault(path.name, error, verb="read") from None
 
 
-def _changed(path: Path) -> int:
-    """Return when the inode of a file was changed, in nanoseconds."""
+def _inode_changed_at(path: Path) -> int:
     try:
         return path.stat().st_ctime_ns
     except OSError as error:

@@ -42,8 +42,6 @@ def crossed_answer(
 
 
 class _Telling:
-    """The cells of one crossed question, and what they are judged by."""
-
     def __init__(
         self, question: Cross, joint: JointNoise, cells: Floats, reports: int, level: float
     ) -> None:
@@ -180,8 +178,6 @@ _POINTS = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Interval:
-    """Estimates with standard errors and the ends of their intervals."""
-
     estimates: Floats
     errors: Floats
     low: Floats
@@ -189,7 +185,6 @@ class _Interval:
 
 
 def _sum_intervals(joint: JointNoise, estimates: Floats, reports: int, miss: float) -> _Interval:
-    """Return the sums over the last axis, each with an interval that misses with ``miss``."""
     cells = estimates.shape[-1]
     totals = estimates.sum(axis=-1)
     error = math.sqrt(max(float(joint.covariance(1.0, 1.0, np.array([cells]))), 0.0))

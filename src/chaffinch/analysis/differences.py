@@ -249,7 +249,6 @@ class UnknownError(EstimateError):
 
     @property
     def _people(self) -> float:
-        """Return the variance of the count, in people."""
         return 0.0 if self.reports is None else self.rest * self.reports**2
 
     @property
@@ -382,6 +381,5 @@ def _bound(parts: _Parts, tail: float) -> float:
 
 
 def _least_variance(bits: Sequence[tuple[int, _Leaning]], tilts: Floats) -> Floats:
-    """Return the least variance of all bits together, under a tilt."""
     each = [np.min([one.variance(sign * tilts) for one in some], axis=0) for sign, some in bits]
     return np.asarray(np.sum(each, axis=0))

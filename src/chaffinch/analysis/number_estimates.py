@@ -60,7 +60,6 @@ class _Mean:
 
     @property
     def total(self) -> float:
-        """Return the estimated sum of all numbers."""
         return self.estimate * self.reports
 
 

@@ -40,16 +40,12 @@ _CHUNK = 500
 
 
 class _Needed(NamedTuple):
-    """What whoever opens items needs besides them."""
-
     stored: StoredKey
     binding: Binding
     length: int
 
 
 class _Opened(NamedTuple):
-    """What a process has opened: contents and tags of the items that do open."""
-
     contents: bytes
     tags: bytes
 

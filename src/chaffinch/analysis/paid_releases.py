@@ -57,6 +57,8 @@ def release_once(
         # No room, or a ledger for losses of another kind: another ledger may pay.
         received.decide(batch.id, "unpaid", why=refusal.message)
         return received.known(batch.id)
+    # After a kill here the ledger has both the charge and the bytes. The next try finds the same
+    # charge, pays nothing, and takes these bytes.
     kill_point("analyzer.paid")
     received.decide(batch.id, "released", release=content)
     kill_point("analyzer.released")
@@ -90,7 +92,6 @@ def release_batch(
     tally = replace(received.tally(batch.id), absent=absent)
 
     def make() -> Made:
-        """Return the bytes and what pays for them; refuse what can never be released."""
         content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
         charge, name = Charge.of(plan), tally.digest
         return content, lambda ledger: ledger.charge(

@@ -194,6 +194,7 @@ class Received(KnownBatches):
     def add(self, batch: OpenedBatch) -> Counted:
         """Take the tags and the tally of a batch, in one transaction."""
         head = batch.head
+        # Forgotten before the change: whatever comes of it, the next question reads the file.
         self._all = None
         with self._store.changing(spills=False) as connection:
             counted = batch.count(_claim(connection, batch))

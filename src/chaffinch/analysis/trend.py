@@ -134,7 +134,6 @@ class RoundAnswer:
 
     @cached_property
     def _answered(self) -> Part | None:
-        """Return the part of the plan that counts who answered a number, if one does."""
         assert self.plan is not None  # noqa: S101 - asked for with a plan only
         if not counts_gaps(self._part.question):
             return None
@@ -159,7 +158,6 @@ class RoundAnswer:
 
 
 def _noise_given(part: Part, tallies: Counts, reports: int) -> TallyNoise:
-    """Return the law of the tallies of a release."""
     law = part.protocol.noise(part.question)
     if isinstance(law, TallyNoise):
         return law
@@ -230,7 +228,6 @@ def trend(
 
 
 def _check_releases(found: Sequence[Release], names: Sequence[str]) -> None:
-    """Refuse releases that cannot be compared: adjusted, the same one twice, or of two kinds."""
     for one in found:
         if not isinstance(one, Release):
             raise InvalidInput("releases", "those of a survey", type(one).__name__)
@@ -254,7 +251,6 @@ def _check_releases(found: Sequence[Release], names: Sequence[str]) -> None:
 
 
 def _common_questions(found: Sequence[Release]) -> tuple[list[str], list[str]]:
-    """Return the questions that all releases ask in the same way, and the others."""
     asked = [{answer.question: _asked(answer) for answer in one.answers} for one in found]
     everywhere = [
         name for name, how in asked[0].items() if all(one.get(name) == how for one in asked)
@@ -318,7 +314,6 @@ def _change_rows(
 def _change(
     first: RoundAnswer, last: RoundAnswer, miss: float, share: float
 ) -> list[tuple[float, ...]]:
-    """Return how far each value has moved, its standard error, and the ends of both intervals."""
     moved = last.estimates - first.estimates
     errors = np.hypot(first.standard_errors, last.standard_errors)
     ends = (*change_ends(first, last, miss), *change_ends(first, last, share))
@@ -326,7 +321,6 @@ def _change(
 
 
 def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
-    """Return what somebody has who took part in every round."""
     first = found[0]
     numbers = _round_numbers(found)
     # A release that adds to earlier ones says what all of them promise.
