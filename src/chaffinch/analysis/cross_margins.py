@@ -187,6 +187,7 @@ class _Interval:
 def _sum_intervals(joint: JointNoise, estimates: Floats, reports: int, miss: float) -> _Interval:
     cells = estimates.shape[-1]
     totals = estimates.sum(axis=-1)
+    # Every cell with weight 1: the variance of a sum of cells, with all covariances between them.
     error = math.sqrt(max(float(joint.covariance(1.0, 1.0, np.array([cells]))), 0.0))
     room = error * _critical_multiple(joint, (1,), (cells,), 0.5 * miss)
     # Counts are whole. A millionth covers the rounding of these operations.
@@ -263,6 +264,7 @@ def _kept(
         places = [
             np.where((one >= segment[0]) & (one <= segment[1]), one, np.nan) for one in places
         ]
+        # An end of the segment is one of what is kept if the quadratic is not above 0 there.
         for end in segment:
             inside = bend * end**2 + tilt * end + start <= 0
             places.append(np.where(inside, end, np.nan))
@@ -309,6 +311,7 @@ def _critical_multiple(
     curve = joint.characteristic(angles, some, many) * np.exp(-1j * angles * middle)
     mass = np.fft.fftshift(np.fft.irfft(np.conj(curve), size))
     places = step * np.arange(-(size // 2), size // 2) + (middle - joint.mean(some, many))
+    # P[X ≥ place] and P[X ≤ place]; the first place at which it is no more than the tail is taken.
     above, below = np.cumsum(mass[::-1])[::-1], np.cumsum(mass)
     # Points of a smooth law stand for half a step to each side.
     room = 0.5 * step if step > 1.0 else 0.0

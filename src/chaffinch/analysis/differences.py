@@ -300,6 +300,7 @@ def half_widths(
     tail = 0.5 * chance * (1 - 1e-12)
     parts = ((1, last),) if first is None else ((1, last), (-1, first))
     up, down = (_side(tuple((turn * sign, one) for sign, one in parts), tail) for turn in (1, -1))
+    # P[|X| ≥ farthest] ≤ chance [Chebyshev], for both sides together.
     farthest = math.sqrt(sum(one.variance for _, one in parts) / chance) * (1 + 1e-9)
     return (up, down) if up + down < 2.0 * farthest else (farthest, farthest)
 
@@ -308,6 +309,7 @@ def _side(parts: _Parts, tail: float) -> float:
     """Return an x with P[X ≥ x] ≤ ``tail`` for the sum X of these errors."""
     rounding = sum(one.rounding for _, one in parts)
     share, room = _split(parts, rounding, tail)
+    # The exact law misses with ``own``, the rounding beside it with the rest of the tail.
     own = tail * (1 - share)
     known = [law for sign, one in parts if (law := one.law(own, sign)) is not None]
     if len(known) < len(parts):
@@ -346,7 +348,10 @@ def _exact_end(known: Sequence[_Law], tail: float) -> float:
     missing = few.missing + many.missing
 
     def rejected(x: float) -> bool:
+        # P[A + B ≥ x] = Σ P[A = a]·P[B ≥ x − a]. A place that rounding brings to x counts as
+        # beyond.
         found = few.mass @ beyond[np.searchsorted(many.places, x - hair - few.places)]
+        # Upwards: by the relative error of the sums, and by the mass outside of both windows.
         return bool(found * (1 + 2 * relative) + missing <= Wide(tail))
 
     return bisect_real(rejected, good=top + 2 * hair, bad=0.0, steps=70)
@@ -364,22 +369,30 @@ def _bound(parts: _Parts, tail: float) -> float:
     most = min(most, _LARGEST_TILT / step) if step else most
     if not spread or not most:
         return math.inf if spread else 0.0
+    # Every tilt below the pole gives a bound that holds: the best of a grid is one of them, and a
+    # finer grid could only make it shorter.
     tilts = np.geomspace(min(1e-2 / spread, 1e-2 * most), most, _TILTS)
     cumulants = sum(one.cumulants(sign * tilts) for sign, one in parts)
     local = np.ones_like(tilts)
     if bits:
         spreads = np.sqrt(_least_variance(bits, tilts))
+        # The integral of the module's second formula, with the least variance that answers allow.
         normal = 1.0 / (math.sqrt(2.0 * math.pi) * tilts)
         local = np.minimum(1.0, (normal + 2.0 * LYAPUNOV * step) / np.maximum(spreads, 1e-300))
+    # e^(K(t) − tx)·local ≤ tail, solved for x.
     found = float(np.min((cumulants + np.log(local) - math.log(tail)) / tilts))
     if all(not one.rest and not one.rounding for _, one in parts):
         least = math.sqrt(float(_least_variance(bits, np.zeros(1))[0]))
+        # Bits alone: P[X ≥ z·s] ≤ Φ(−z) + miss by the theorem itself. The least variance goes into
+        # what it misses by, the largest into s: both make x larger.
         miss = LYAPUNOV * step / least if least else math.inf
         if miss < tail:
             found = min(found, -float(special.ndtri((tail - miss) * (1 - 1e-9))) * spread)
+    # Outwards, by far more than floats lose in between.
     return max(found, 0.0) * (1 + 1e-9)
 
 
 def _least_variance(bits: Sequence[tuple[int, _Leaning]], tilts: Floats) -> Floats:
+    # Each part leans the way in which its variance is least, whatever the others do.
     each = [np.min([one.variance(sign * tilts) for one in some], axis=0) for sign, some in bits]
     return np.asarray(np.sum(each, axis=0))

@@ -105,6 +105,8 @@ def mean_ends(scale: Scale, totals: ArrayLike, reports: int, alpha: float) -> tu
     """
     trials = scale.resolution * reports
     share, room = rounding_share(scale.noise, trials, reports, alpha)
+    # T is in [low, high] but for a chance of alpha·(1 − share), and r·Σx is within ``room`` of T
+    # but for alpha·share: so r·Σx is in [low − room, high + room] but for alpha.
     low, high = two_sided(scale.noise, totals, trials, alpha * (1 - share))
     # Outwards by one float, so that rounding of the last operations cannot cut a corner.
     lower = np.nextafter(scale.place((low - room) / trials), -np.inf)
@@ -162,6 +164,7 @@ class _Survival:
             # A step in which the middle lies may hold gaps or not: the worse of both.
             more = np.where(twice - 2 < steps, self.reports - first, many - last)
             less = np.where(twice <= steps, self.reports - last, few - first)
+            # Strictly above proves "above (j − 1)/r"; at most proves "below j/r".
             lower[place] = np.flatnonzero(self.low > more).max(initial=0) / steps
             upper[place] = (np.flatnonzero(self.high <= less) + 1).min(initial=steps)
         middles = np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])

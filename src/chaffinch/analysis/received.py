@@ -1,4 +1,4 @@
-"""What the analyzer knows of the batches it got: one SQLite file with one owner.
+"""The state of the analyzer: the batches that it has opened, in one SQLite file with one owner.
 
 A batch is *waiting* as long as only its file is there. It is *opened* by one transaction: its
 tags and its tally are in the file together, or neither is. After a crash before that, the same

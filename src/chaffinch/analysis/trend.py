@@ -173,8 +173,10 @@ def change_ends(first: RoundAnswer, last: RoundAnswer, chance: float) -> Ends:
     if len(far) < len(pairs) or any(before is None for before, _ in pairs):
         # A hair less than half: the chance may have been rounded up by a division.
         before, after = (one.ends(0.5 * chance * (1 - 1e-12)) for one in (first, last))
+        # While both intervals hold, the change is between these; each misses with half the chance.
         return after[0] - before[1], after[1] - before[0]
     up, down = np.array(far).T
+    # Shares are in [0, 1], so a change is in [−1, 1]; a mean has no bounds here.
     low, high = first.bounds
     most = (low - high, high - low)
     return np.clip(moved - up, *most), np.clip(moved + down, *most)
@@ -289,6 +291,7 @@ def _estimate_rows(
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
     labels, question = rounds[0].answer.labels, rounds[0].answer.question
+    # Bonferroni: each of these intervals misses with its share, all together with ``miss`` at most.
     share = miss / (len(labels) * len(rounds))
     columns = [
         (one.estimates, one.standard_errors, *one.released, *one.ends(share)) for one in rounds
@@ -304,6 +307,7 @@ def _change_rows(
     """Yield the changes; together means: of all values between all rounds that are compared."""
     labels, question = rounds[0].answer.labels, rounds[0].answer.question
     pairs = _compared_rounds(len(rounds))
+    # Bonferroni again, over all changes of the question.
     share = miss / (len(labels) * len(pairs))
     changes = [_change(rounds[first], rounds[last], miss, share) for first, last in pairs]
     for value, label in enumerate(labels):

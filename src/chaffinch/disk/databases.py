@@ -1,4 +1,4 @@
-"""SQLite files: a change is on the disk when it is told, and a new file appears whole.
+"""SQLite files: a change is durable before it is acknowledged, and a new file appears whole.
 
 Errors of SQLite and of the disk become a StorageFault in one place, ``guarded``. Three kinds of
 database use it: records (``RecordKind``), stores that a service owns (``stores``), and the ledger.

@@ -1,4 +1,4 @@
-"""What a file is, as far as it must not be lost, and what tells that of a document."""
+"""The kinds of files that must not be lost, and how a document is recognized as one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Named places in the code where a test can kill the process.
 
-``reach("inbox.written")`` does nothing unless the environment variable ``CHAFFINCH_FAILPOINT``
-names that place: then the process ends there by SIGKILL, as if somebody had pulled it out.
+``kill_point("inbox.written")`` does nothing unless the environment variable
+``CHAFFINCH_FAILPOINT`` names that place: then the process kills itself there with SIGKILL.
 ``inbox.written:3`` means the third time that the process comes by.
 
 Every place is listed here, and a test kills a process at each.

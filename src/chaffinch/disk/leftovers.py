@@ -1,4 +1,4 @@
-"""What is not finished: where it is kept, and how the next process removes what a killed one left.
+"""Unfinished files and folders, and how the next process removes those that a killed one left.
 
 A living process holds a lock on what it has not finished.
 """

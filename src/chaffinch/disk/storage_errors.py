@@ -1,4 +1,4 @@
-"""What goes wrong with files, in the words of chaffinch. No message repeats a cell."""
+"""Errors of the operating system as StorageFault. No message repeats a cell."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ def encode(
     require_plan(plan).verify(within=within)
     if ledger is None:
         return encode_with(answer, plan, secure_words(), round)
+    # The charge is durable before the block runs: a report that was made is always paid for.
     origin = Origin.of(plan, round)
     occasion = plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}"
     with ledger.charging(budgets.Charge.of(plan), key or occasion):

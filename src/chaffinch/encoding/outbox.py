@@ -136,6 +136,8 @@ class Outbox:
         with self._writing() as connection:
             name = secrets.token_hex(16)
             values = (origin.plan_id, origin.round, key, name, paid)
+            # The insertion is the test: of two processes that are asked for the same occasion at
+            # once, only one makes reports.
             made = connection.execute(
                 "INSERT OR IGNORE INTO occasions (plan, round, key, name, paid) "
                 "VALUES (?, ?, ?, ?, ?)",

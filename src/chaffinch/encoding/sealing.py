@@ -127,6 +127,7 @@ class Sealer:
             raise PlanMismatch("report", expected=layout.plan_id, found=report.origin.plan_id)
         codes = self.with_dummies(report)
         layers = self._layers(number)
+        # A random order: by its place an item would tell which slot it comes from.
         items = [_item(codes[place], layers) for place in permutation(words, len(codes))]
         return layout.pack(self._route, items)
 

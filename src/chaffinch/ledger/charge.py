@@ -205,6 +205,7 @@ def promised_at(everything: Mechanism, delta: float) -> Guarantee:
 
 
 def _one_kind(kinds: set[str]) -> str:
+    # Losses per person and losses per column do not compose.
     if len(kinds) != 1:
         raise InvalidInput(
             "neighbours of all charges in a ledger", "of one kind", ", ".join(sorted(kinds))

@@ -173,6 +173,7 @@ def append(connection: sqlite3.Connection, entry: Entry, content: bytes | None =
     if content is not None:
         kept = (entry.sequence, entry.content, content)
         connection.execute("INSERT INTO contents VALUES (?, ?, ?)", kept)
+    # Charge and content are one transaction: after a kill both are there, or neither.
     kill_point("ledger.written")
     connection.execute("COMMIT")
     kill_point("ledger.charged")
@@ -256,6 +257,7 @@ def _chained(head: Head, rows: list[_Row]) -> Iterator[Entry]:
         subject, stored, kept = told
         charge = charge_from(plan, mechanism, times)
         entry = _entry(previous, (sequence, key, charge, subject), kept)
+        # A hash covers the one before it: a row that was changed, moved or removed breaks here.
         if sequence != place or entry.hash != stored:
             raise _broken("an unbroken chain", f"a break at row {place}")
         previous = stored

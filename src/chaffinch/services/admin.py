@@ -1,4 +1,4 @@
-"""The listener for operators: is it alive, is it ready, what has it done.
+"""The listener for operators: health, readiness, metrics and status.
 
 It belongs on a loopback address. What it shows is as of the last tick of the service, so that
 counters never tell when one person sent something.

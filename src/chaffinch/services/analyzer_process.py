@@ -1,4 +1,4 @@
-"""The analyzer as one process: the settings its operator writes, and what runs by them.
+"""The analyzer as one process: the settings that its operator writes, and the service they start.
 
 Its front is in the event loop, its worker in a thread behind it.
 """

@@ -1,4 +1,4 @@
-"""The desk where a party takes what arrives; here batches, by a later hop or by the analyzer.
+"""Intake over HTTP: a later hop and the analyzer take batches of the hop before.
 
 Few batches of a plan may be on their way at the same time. A sender has one of these places only
 when it has shown the signature of the hop before for that batch: a stranger has none to show. What

@@ -1,4 +1,4 @@
-"""Keys and data belong together: what was done with the keys is known by the data alone.
+"""A data folder is bound to its keys: only the data know what was done with the keys.
 
 With an empty folder for data (a disk that is not mounted) and the same keys a service would have
 forgotten which reports it has seen, and what it has handed over: it would take copies for new,

@@ -1,4 +1,4 @@
-"""What the front of every party answers: the plans it runs, and its keys for each.
+"""The routes that every party answers: the plans it runs, and its keys for each.
 
 A party finds its place in a plan by its identity: a hop of the shuffler, or the analyzer.
 """

@@ -174,8 +174,8 @@ class _Disk:
         cut = recover(self._folder)
         if cut:
             sys.stderr.write(
-                f"The inbox had {cut} bytes at its end that were acknowledged to nobody; "
-                "they are cut off.\n"
+                f"The inbox ended with {cut} bytes of uploads that were not acknowledged; "
+                "they are removed.\n"
             )
         for path in sealed_segments(self._folder):
             with suppress(StorageFault):  # whoever opens it tells of it

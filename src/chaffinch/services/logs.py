@@ -1,4 +1,4 @@
-"""What a service says while it runs: one JSON object a line, on standard error.
+"""The log of a service: one JSON object a line, on standard error.
 
 A line tells of the service, its plans, batches and keys. No function here takes a request: what
 came from a sender cannot be logged by mistake. The time is cut to the minute.

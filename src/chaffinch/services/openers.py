@@ -1,4 +1,4 @@
-"""Who opens envelopes for a service: processes on its machine, or a cluster."""
+"""Where a service opens envelopes: in processes on its machine, or on a cluster."""
 
 from __future__ import annotations
 

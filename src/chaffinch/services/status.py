@@ -1,4 +1,4 @@
-"""What a service tells its operator: where everything is, and whether it adds up.
+"""The status of a service: how many reports and batches are in which state, and what is wrong.
 
 Counters are handed over at ticks, all at once: nobody who watches them sees one report come in.
 """

@@ -1,4 +1,4 @@
-"""The thread that works behind a listener, and how a process ends that must not go on."""
+"""The worker thread behind a listener, and how a process ends after a fatal fault."""
 
 from __future__ import annotations
 

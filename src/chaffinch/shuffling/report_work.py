@@ -112,13 +112,13 @@ class ReportWork(HopWork):
     def short(self) -> tuple[str, ...]:
         """Return what does not leave although enough reports have come."""
         first = (
-            f"the crowd of plan {name[:16]} has come, and strangers with next to nothing in their "
-            "reports are among it: it waits for more"
+            f"plan {name[:16]} has enough reports, but too few messages in them: some reports are "
+            "nearly empty, so it waits for more"
             for name in sorted(self._releaser.short)
         )
         later = (
             f"{items:,} messages of plan {way.plan_id[:16]} wait here for others of their round "
-            "and keys: in their batch junk or copies stood for reports"
+            "and keys: some reports of their batch were invalid or duplicates"
             for way, items in self._hop.state.partitions().items()
             if way.plan_id in self._relays
         )

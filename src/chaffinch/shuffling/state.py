@@ -1,4 +1,4 @@
-"""What a hop knows: which reports it has had, which wait for their crowd, which it passed on.
+"""The state of a hop: which reports it opened, which wait for their crowd, which it passed on.
 
 A report moves from one state to the next in exactly one transaction: durable → opened, a copy,
 or rejected; pooled → in a batch, or expired. A batch: sealed → acknowledged → purged. At any

@@ -1,4 +1,4 @@
-"""What arrives at a party: durable under its name when its sender is told, or gone.
+"""Receiving a file: it is durable under its name before its sender is told, or it is removed.
 
 What the head of a batch says, and that its maker has signed it, is checked before any item is
 taken; that the items are those of its id, when all of them are there. The file is synced before it

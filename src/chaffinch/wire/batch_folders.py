@@ -100,6 +100,7 @@ def write_manifest(folder: Place, manifest: Manifest) -> None:
     """Write what the parts are together, when all of them are there: now it is a batch."""
     checks.whole("number of parts", len(manifest.parts), most=MOST_PARTS)
     body = _ManifestForm.document(manifest)
+    # Written last: a folder without it is the output of a job that has not ended.
     with folder.inside(MANIFEST).writing(PERMISSIONS[manifest.facts.stage]) as file:
         file.write(document_bytes(identified(_FORM, body)))
 
@@ -140,6 +141,7 @@ def _check_names(label: str, told: Sequence[str], held: Sequence[str]) -> None:
             hint="have it sent again; nothing of it was used",
             reason=Reason.DAMAGED,
         )
+    # A part of another job would not be counted, so whoever put it there would lose its messages.
     added = [name for name in held if _LIKE_A_PART.fullmatch(name) and name not in set(told)]
     if added:
         raise InvalidFile(

@@ -131,6 +131,9 @@ class SealingKey:
 
     def seal(self, content: bytes, binding: Binding) -> bytes:
         """Return an envelope that only the owner of the key opens."""
+        # HPKE binds an envelope to the info: plan, round, layer, head, and the keys of all who open
+        # later. An envelope that is moved to another plan or round, or given other keys, does not
+        # open.
         head = self.head
         return head + _SUITES[self.kem].encrypt(content, self._loaded, binding.info(head))
 

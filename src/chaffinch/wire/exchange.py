@@ -1,4 +1,4 @@
-"""One request to a service and its reply, within limits: what comes back may be anything.
+"""An HTTP request to a service and its reply, within limits: any bytes may come back.
 
 Certificates are verified, nothing is redirected, compressed or tried again, and a reply has a
 largest length and a last moment. A request says nothing about whoever sends it.
@@ -183,6 +183,7 @@ class Exchange:
                 response.close()  # What is left of this reply is not the start of the next one.
                 raise
             finally:
+                # Before the connection goes back to the pool: it would cut the next request.
                 response.last_moment.cancel()
             response.release_conn()
         except LocationValueError:

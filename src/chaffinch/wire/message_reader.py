@@ -113,6 +113,7 @@ class MessageReader:
                 # A stream cannot know its number of reports when it begins; all other facts must
                 # agree.
                 told = replace(facts, reports=self.start.reports)
+                # Facts and digest bind every message: a batch that lost or gained one ends here.
                 if told != self.start or digest != digest_of(facts, self.counts):
                     raise EOFError
                 self._result = facts, digest

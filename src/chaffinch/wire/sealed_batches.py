@@ -155,6 +155,8 @@ def write_batch(
 
     What is signed is known at the end, and stands at the start: ``file`` can be gone back in.
     """
+    # Room for the signature, which is over all that follows. A file that a kill leaves here has
+    # zeros in its place, and is nobody's.
     found = hashlib.sha256(head.pack())
     file.write(head.pack().ljust(START_LENGTH, b"\0"))
     written = 0
