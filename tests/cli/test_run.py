@@ -13,9 +13,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
-from chaffinch.wire.documents import (
-    canonical,
-)
+from chaffinch.wire.documents import canonical
 from tests.cli.conftest import USERS, YES, Done
 from tests.meta import repository
 

@@ -28,9 +28,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
 from chaffinch.runs.asked import _answers
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 
 NINE_TENTHS = HonestShare(Fraction(9, 10))
 TARGET = cf.Target(1.0, 1e-6)

@@ -35,9 +35,7 @@ from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 from chaffinch.release.surveys import load_release
-from chaffinch.wire.documents import (
-    canonical,
-)
+from chaffinch.wire.documents import canonical
 from tests.tiers import nightly
 
 TARGET = cf.Target(1.0, 1e-6)

@@ -8,10 +8,7 @@ from chaffinch.errors import InvalidFile
 from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Protocol
 from chaffinch.questions import Question
-from chaffinch.wire.documents import (
-    canonical,
-    identified,
-)
+from chaffinch.wire.documents import canonical, identified
 from tests.simulate.settings import SMALL, planned
 
 

@@ -20,9 +20,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach import load_plan, plan
 from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.reach_plan import _FORMAT, _LARGEST_FILE, ReachPlan, plan_from
-from chaffinch.wire.documents import (
-    digest,
-)
+from chaffinch.wire.documents import digest
 from tests.cases import each_case
 
 PLAN = plan(

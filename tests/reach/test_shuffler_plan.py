@@ -17,9 +17,7 @@ from chaffinch.reach.planning.audience import Audience
 from chaffinch.reach.planning.reach_parties import Shuffler, both_flips, local_flip
 from chaffinch.reach.planning.reach_plan import _FORMAT, ReachPlan, plan_from
 from chaffinch.reach.planning.reach_planner import plan
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 from tests.cases import each_case
 from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience

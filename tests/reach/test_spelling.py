@@ -21,9 +21,7 @@ from chaffinch.reach import plan as make_plan
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
 from chaffinch.reach.planning.reach_plan import _FORMAT, plan_from
 from chaffinch.reach.publisher.filter_making import Loaded
-from chaffinch.wire.documents import (
-    digest,
-)
+from chaffinch.wire.documents import digest
 from tests.cases import each_case
 from tests.reach.publishing import KEY, encode, small_plan
 from tests.reach.test_encoding import unflipped

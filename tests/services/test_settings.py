@@ -34,7 +34,7 @@ from chaffinch.services.settings import (
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.release_rule import ReleaseRule
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.document_forms import Strict
 
 OTHER_DEFAULTS = {"most_ticks", "openers"}
 """What is left out of a file is not a number: for ever, one for each core."""

@@ -26,9 +26,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import PublicGroup
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
 from tests.tiers import nightly
 from tests.tools.checker import PATH, checker

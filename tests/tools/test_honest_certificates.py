@@ -16,9 +16,7 @@ from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.plan import Plan
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 from tests.tools.checker import checker
 
 Document = dict[str, Any]

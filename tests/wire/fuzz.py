@@ -23,10 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import InvalidFile
 from chaffinch.tables.parallel import cores
-from chaffinch.wire.documents import (
-    canonical,
-    one_line,
-)
+from chaffinch.wire.documents import canonical, one_line
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey
 from chaffinch.wire.filter_files import _FORMAT as COLUMNS
 from chaffinch.wire.filter_files import columns_from, filter_from

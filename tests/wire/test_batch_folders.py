@@ -27,10 +27,7 @@ from chaffinch.wire.batch_folders import (
     write_part,
 )
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
-from chaffinch.wire.documents import (
-    document_bytes,
-    identified,
-)
+from chaffinch.wire.documents import document_bytes, identified
 from chaffinch.wire.message_pieces import cut_batch
 from chaffinch.wire.message_reader import MessageReader
 from tests.engines import plans

@@ -14,9 +14,7 @@ import pytest
 from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import kind_of
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 from chaffinch.wire.filter_files import _FORMAT, ShuffledColumns, load_columns
 from tests.cases import each_case
 

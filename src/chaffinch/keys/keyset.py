@@ -18,16 +18,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from chaffinch.errors import InvalidFile, Reason, StorageFault, checks
-from chaffinch.wire.document_forms import (
-    Form,
-    Hex64,
-    Many,
-    Written,
-)
-from chaffinch.wire.documents import (
-    faults_of,
-    unique_keys,
-)
+from chaffinch.wire.document_forms import Form, Hex64, Many, Written
+from chaffinch.wire.documents import faults_of, unique_keys
 
 _FORMAT = "chaffinch/keyset@1"
 _IDS = 256

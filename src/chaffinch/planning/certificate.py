@@ -26,9 +26,7 @@ from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.forms import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import answer_labels
-from chaffinch.wire.documents import (
-    identified,
-)
+from chaffinch.wire.documents import identified
 
 if TYPE_CHECKING:
     from chaffinch.plans.parts import Part

@@ -14,9 +14,7 @@ from chaffinch.plans.meaning import odds, promise_words
 from chaffinch.plans.protected_units import protected_answers
 from chaffinch.privacy.guarantee import promised
 from chaffinch.questions import Cross
-from chaffinch.wire.document_forms import (
-    exact_text,
-)
+from chaffinch.wire.document_forms import exact_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate

@@ -27,13 +27,8 @@ from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.dialect import Settings
-from chaffinch.wire.document_forms import (
-    Strict,
-)
-from chaffinch.wire.documents import (
-    guess_of,
-    message_of,
-)
+from chaffinch.wire.document_forms import Strict
+from chaffinch.wire.documents import guess_of, message_of
 
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"

@@ -18,13 +18,8 @@ from pydantic import Field
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import label
-from chaffinch.wire.document_forms import (
-    Form,
-    Many,
-)
-from chaffinch.wire.documents import (
-    read_toml,
-)
+from chaffinch.wire.document_forms import Form, Many
+from chaffinch.wire.documents import read_toml
 from chaffinch.wire.envelopes import HYBRID, X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 

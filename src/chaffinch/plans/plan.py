@@ -25,9 +25,7 @@ from chaffinch.plans.verification import require_reached, require_within
 from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
-from chaffinch.wire.document_forms import (
-    exact_text,
-)
+from chaffinch.wire.document_forms import exact_text
 from chaffinch.wire.documents import (
     digest,
     file_model,

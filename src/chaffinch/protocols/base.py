@@ -25,10 +25,7 @@ from chaffinch.errors import InvalidInput, checks
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
-from chaffinch.wire.document_forms import (
-    Form,
-    form_of,
-)
+from chaffinch.wire.document_forms import Form, form_of
 from chaffinch.wire.messages import Rows
 
 if TYPE_CHECKING:

@@ -37,12 +37,7 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.wire.document_forms import (
-    Form,
-    Hex32,
-    Hex64,
-    Many,
-)
+from chaffinch.wire.document_forms import Form, Hex32, Hex64, Many
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 _UNIT = "ids"

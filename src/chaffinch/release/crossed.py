@@ -13,10 +13,7 @@ from chaffinch.charts.rounding import decimal_places
 from chaffinch.questions import BETWEEN, MISSING
 from chaffinch.release.release_document import Amount, Real, Text
 from chaffinch.release.statement import Grid, Line, Section
-from chaffinch.wire.document_forms import (
-    Form,
-    Many,
-)
+from chaffinch.wire.document_forms import Form, Many
 
 _MOST_NAMED = 10
 _MOST_ROWS, _MOST_COLUMNS = 60, 12

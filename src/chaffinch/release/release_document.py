@@ -15,14 +15,8 @@ from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.privacy import Guarantee
 from chaffinch.release.publication import Publication
-from chaffinch.wire.document_forms import (
-    Form,
-    Written,
-)
-from chaffinch.wire.documents import (
-    faults_of,
-    unique_keys,
-)
+from chaffinch.wire.document_forms import Form, Written
+from chaffinch.wire.documents import faults_of, unique_keys
 
 _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280

@@ -33,12 +33,7 @@ from chaffinch.release.release_document import (
 from chaffinch.release.statement import Statement
 from chaffinch.release.survey_statement import ANSWERED, release_statement
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.document_forms import (
-    Form,
-    Hex64,
-    Many,
-    Written,
-)
+from chaffinch.wire.document_forms import Form, Hex64, Many, Written
 
 if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally

@@ -39,9 +39,7 @@ from chaffinch.services.settings import (
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.worker_thread import worker_thread
-from chaffinch.wire.document_forms import (
-    Strict,
-)
+from chaffinch.wire.document_forms import Strict
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,7 @@ from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.plans.kinds import RunPlan
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
-from chaffinch.wire.documents import (
-    document_bytes,
-)
+from chaffinch.wire.documents import document_bytes
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.problems import Kind, Problem
 

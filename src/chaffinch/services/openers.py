@@ -12,9 +12,7 @@ from pydantic import Field
 
 from chaffinch.engines import PATIENCE
 from chaffinch.tables.parallel import Pool, Processes
-from chaffinch.wire.document_forms import (
-    Strict,
-)
+from chaffinch.wire.document_forms import Strict
 
 _JOB_SECONDS = 600.0
 

@@ -38,14 +38,8 @@ from chaffinch.plans.kinds import RunPlan, load_any_plan
 from chaffinch.services.connections import Limits
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener
-from chaffinch.wire.document_forms import (
-    Strict,
-)
-from chaffinch.wire.documents import (
-    MESSAGES,
-    guess_of,
-    read_toml,
-)
+from chaffinch.wire.document_forms import Strict
+from chaffinch.wire.documents import MESSAGES, guess_of, read_toml
 from chaffinch.wire.exchange import Exchange, NoReply
 
 ADMIN = "For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address."

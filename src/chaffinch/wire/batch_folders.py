@@ -25,15 +25,8 @@ from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.locations import Place
 from chaffinch.errors import InvalidFile, Reason, checks
 from chaffinch.wire.batches import BatchFacts, Codes, facts_from_texts, facts_to_texts
-from chaffinch.wire.document_forms import (
-    Form,
-    Many,
-)
-from chaffinch.wire.documents import (
-    document_bytes,
-    identified,
-    read_document,
-)
+from chaffinch.wire.document_forms import Form, Many
+from chaffinch.wire.documents import document_bytes, identified, read_document
 from chaffinch.wire.message_pages import MessagePages
 from chaffinch.wire.message_writer import PERMISSIONS, write_parquet
 

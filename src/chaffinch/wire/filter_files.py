@@ -29,20 +29,8 @@ from chaffinch.disk.files import AnyPath, atomic, read_small
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidFile, InvalidInput, checks
 from chaffinch.questions import label
-from chaffinch.wire.document_forms import (
-    Form,
-    Hex32,
-    Hex64,
-    Strict,
-    Written,
-)
-from chaffinch.wire.documents import (
-    canonical,
-    digest,
-    faults_of,
-    one_line,
-    read_document,
-)
+from chaffinch.wire.document_forms import Form, Hex32, Hex64, Strict, Written
+from chaffinch.wire.documents import canonical, digest, faults_of, one_line, read_document
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29
 MOST_ROWS = 20

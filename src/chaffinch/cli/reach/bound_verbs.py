@@ -237,9 +237,7 @@ def _found(
 
 def _row(of: str, flip: Fraction, method: Method) -> dict[str, Any]:
     from chaffinch.privacy.guarantee import PROVEN
-    from chaffinch.wire.document_forms import (
-        exact_text,
-    )
+    from chaffinch.wire.document_forms import exact_text
 
     exact, promised = exact_text(flip), method in PROVEN
     return {"of": of, "flip_probability": exact, "method": method, "guarantee": promised}

@@ -31,9 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.wire.document_forms import (
-    Form,
-)
+from chaffinch.wire.document_forms import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -41,12 +41,7 @@ from chaffinch.privacy.guarantee import Guarantee
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.wire.document_forms import (
-    Exact,
-    Form,
-    Many,
-    Written,
-)
+from chaffinch.wire.document_forms import Exact, Form, Many, Written
 
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""

@@ -36,11 +36,7 @@ from chaffinch.reach.planning.reach_parties import (
     both_flips,
     colluding_epsilon,
 )
-from chaffinch.wire.document_forms import (
-    Exact,
-    Form,
-    Many,
-)
+from chaffinch.wire.document_forms import Exact, Form, Many
 from chaffinch.wire.documents import (
     digest,
     file_model,

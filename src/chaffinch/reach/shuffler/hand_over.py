@@ -28,14 +28,8 @@ from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.parallel import Progress
-from chaffinch.wire.document_forms import (
-    Form,
-    Hex64,
-)
-from chaffinch.wire.documents import (
-    one_line,
-    read_document,
-)
+from chaffinch.wire.document_forms import Form, Hex64
+from chaffinch.wire.documents import one_line, read_document
 from chaffinch.wire.filter_files import ColumnsForm, Filter, ShuffledColumns, load_filter
 
 
