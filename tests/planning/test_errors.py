@@ -12,7 +12,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidInput, NoPlanFound
 from chaffinch.planning.candidates import Candidate, Task, for_error
-from chaffinch.planning.margins import largest_margin
+from chaffinch.planning.wishes import largest_margin
 from chaffinch.plans.expansion import expanded
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import protocol_variants

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.planning.candidates import (
     Candidate,
@@ -17,13 +19,9 @@ from chaffinch.planning.candidates import (
     for_target,
     tuned_parts,
 )
-from chaffinch.planning.choosing import (
-    LOCAL,
-    one_of,
-)
+from chaffinch.planning.choosing import LOCAL, one_of
 from chaffinch.planning.levels import count_error, with_levels
-from chaffinch.planning.margins import largest_margin
-from chaffinch.plans.expansion import Asked, expanded
+from chaffinch.plans.expansion import COUNT_SHARE, Asked, counts_gaps, expanded
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import require_missing_rule
@@ -31,7 +29,8 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.privacy.numerics import special
 from chaffinch.protocols import Variant, named_variants, variant_names
-from chaffinch.protocols.intervals import miss_chance
+from chaffinch.protocols.intervals import farthest_end, miss_chance, rounding_share
+from chaffinch.protocols.noise import DecoyNoise, SeenDecoys, TallyNoise
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
 
@@ -328,3 +327,62 @@ def _wish(parameter: str, value: object) -> float:
         return checks.real(parameter, value, least=1e-9)
     except InvalidInput:
         raise InvalidInput(parameter, "a number above 0, or math.inf", value) from None
+
+
+# ----------------------------------------------------------------------------
+# How far the intervals of a release reach from its estimates.
+#
+# A margin is the larger distance from an estimate to an end of its interval, as a release prints
+# it, before the interval is cut at what is possible; of all counts and means, the largest one. The
+# batch that arrives changes it in two ways. Of uniform decoys as many are counted as an honest
+# batch has at the most. And the mean of those who answered a number is more exact the more of them
+# there are: its margin is that of a collection in which everybody answered.
+
+
+def largest_margin(
+    parts: Sequence[Part], reports: int, alpha: float, *, together: bool = False
+) -> float:
+    """Return the largest margin of all questions, as a share of the reports or of a range.
+
+    Intervals miss with a chance of at most ``alpha``: each by itself, or all of a question
+    ``together``.
+    """
+    found = []
+    for place, part in enumerate(parts):
+        if counts_gaps(part.question):
+            found.append(_margin_of_answered(part, parts[place + 1], reports, alpha))
+        elif part.question.shape == "number":
+            found.append(_margin_of_mean(part, reports, alpha))
+        else:
+            sharing = len(part.labels) if together else 1
+            found.append(_margin_of_count(part, reports, alpha / sharing))
+    return max(found)
+
+
+def _margin_of_count(part: Part, reports: int, alpha: float) -> float:
+    law = part.protocol.noise(part.question)
+    if isinstance(law, DecoyNoise):
+        # A batch with more messages than this is no honest one.
+        most = part.protocol.most_messages(part.question, reports)
+        assert most is not None  # noqa: S101 - known wherever decoys are counted
+        law = SeenDecoys(law.values, np.array([most - reports]))
+    assert isinstance(law, TallyNoise)  # noqa: S101 - there are no others
+    return farthest_end(law, reports, alpha) / reports
+
+
+def _margin_of_mean(part: Part, reports: int, alpha: float) -> float:
+    steps = part.protocol.thermometer
+    trials = steps.resolution * reports
+    share, room = rounding_share(steps.noise, trials, reports, alpha)
+    return (farthest_end(steps.noise, trials, alpha * (1.0 - share)) + room) / trials
+
+
+def _margin_of_answered(number: Part, answered: Part, reports: int, alpha: float) -> float:
+    """Return the margin of c + W/C, where C of n people answered and W is n times u.
+
+    With the margins w of W/n and v of C/n, both ends of u/(C/n) are within (w + |u|·v)/(1 − v) of
+    u, and u is half a range at the most.
+    """
+    own = _margin_of_mean(number, reports, alpha * (1.0 - COUNT_SHARE))
+    people = _margin_of_count(answered, reports, alpha * COUNT_SHARE)
+    return (own + 0.5 * people) / (1.0 - people) if people < 1.0 else 1.0
