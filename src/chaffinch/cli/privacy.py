@@ -20,11 +20,11 @@ from chaffinch.cli.randomizers import (
     show_bounds,
     upper_text,
 )
-from chaffinch.cli.whole_words import ends_of_words, unproven_of, word_lines
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Bracket, Mechanism
+    from chaffinch.privacy.mechanisms.records import WordMechanism
 
 _FLAG = Parameter(negative=(), show_default=False)
 _LIST = Parameter(negative=())
@@ -83,6 +83,9 @@ _ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "table": lambda path: {"table": read_table(path)},
 }
 """How an option becomes an argument, where its name is another one or it has to be read."""
+
+_FOUND = "worst crowd found"
+_ASSUMED = "assumed pair: all others as the target (exact; no guarantee)"
 
 
 @Parameter(name="*")
@@ -208,7 +211,7 @@ def privacy(  # noqa: PLR0913 - one for each option
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
     compared = _compared(found, rows)
-    unproven = unproven_of(found)
+    unproven = _unproven_of(found)
     if output.json:
         document = _document(found, mechanism_name(found), rows, figures) | compared
         output.document(document if unproven is None else document | {"unproven": unproven})
@@ -281,13 +284,13 @@ def _rows(
         bracket = found.epsilon(delta)
         row = _row(f"delta {delta:g}", "epsilon", bracket) | {"delta": delta}
         rows.append(
-            row | ends_of_words(found, "epsilon", delta, lower=bracket.lower, upper=bracket.upper)
+            row | _ends_of_words(found, "epsilon", delta, lower=bracket.lower, upper=bracket.upper)
         )
     for epsilon in epsilons:
         bracket = found.delta(epsilon)
         row = _row(f"epsilon {epsilon:g}", "delta", bracket) | {"epsilon": epsilon}
         rows.append(
-            row | ends_of_words(found, "delta", epsilon, lower=bracket.lower, upper=bracket.upper)
+            row | _ends_of_words(found, "delta", epsilon, lower=bracket.lower, upper=bracket.upper)
         )
     return rows
 
@@ -299,7 +302,7 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 def _show_numbers(rows: list[dict[str, Any]], output: Output) -> None:
     """Print both ends of every number; ends of different origin each with what it is."""
     if any("lower_is" in row for row in rows):
-        output.table(["given", "found", "what", "at least", "at most"], word_lines(rows), texts=3)
+        output.table(["given", "found", "what", "at least", "at most"], _word_lines(rows), texts=3)
         return
     output.table(
         ["given", "found", "at least", "at most"],
@@ -341,3 +344,73 @@ def _document(
             for figure in figures
         ],
     }
+
+
+# ----------------------------------------------------------------------------
+# Whole words (vectors, columns of filters): ends of different origin.
+#
+# Of these no search covers all crowds. The lower end is a crowd, the upper end is a proof, and what
+# the sources take for the worst pair lies between them: three numbers, not one bracket.
+
+
+def _ends_of_words(
+    found: Mechanism, what: str, given: float, *, lower: float, upper: float
+) -> dict[str, Any]:
+    """Return what both ends of a number are and the assumed pair's own; nothing for other views.
+
+    ``what`` ("epsilon" or "delta") was asked for at ``given``.
+    """
+    words = _whole_words(found)
+    if words is None:
+        return {}
+    if words is not found:
+        # Of several rounds there is no assumed pair, and the ends are still of different origin.
+        return {"lower_is": _FOUND, "upper_is": "its rounds composed"}
+    pair = words.assumed_pair()
+    bracket = pair.epsilon(given) if what == "epsilon" else pair.delta(given)
+    epsilon = upper if what == "epsilon" else given
+    return {
+        # The pair is a crowd like any other, and was looked at more closely than all of them.
+        "lower": min(max(lower, bracket.lower), upper),
+        "lower_is": _FOUND,
+        "upper_is": words.proof(epsilon),
+        "assumed_pair": {"lower": bracket.lower, "upper": bracket.upper, "method": pair.method},
+    }
+
+
+def _unproven_of(found: Mechanism) -> str | None:
+    """Return what is not proven of a mechanism, in words, or None."""
+    words = _whole_words(found)
+    if words is None:
+        return None
+    return (
+        "Unproven: that no crowd is worse than the worst one found. The guarantee is the proven "
+        "number, which may be far above the truth: of the others the privacy blanket counts only "
+        f"words that are redrawn in all {words.length} bits, on average {words.hidden_words:.3g} "
+        f"of {words.records:,}{'' if words is found else ' in a round'}."
+    )
+
+
+def _word_lines(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Return a line of a table for each end of every number, and for the assumed pair."""
+    lines = []
+    for row in rows:
+        proven = f"every crowd, proven ({row['upper_is']})"
+        lines += [
+            [row["given"], row["found"], row["lower_is"], lower_text(row["lower"]), ""],
+            ["", "", proven, "", upper_text(row["upper"])],
+        ]
+        if "assumed_pair" in row:
+            low, high = row["assumed_pair"]["lower"], row["assumed_pair"]["upper"]
+            lines.append(["", "", _ASSUMED, lower_text(low), upper_text(high)])
+    return lines
+
+
+def _whole_words(found: Mechanism) -> WordMechanism | None:
+    """Return the words that are released, once or in every round."""
+    from chaffinch.privacy import Composition
+    from chaffinch.privacy.mechanisms.records import WordMechanism
+
+    once = found.parts[0][0] if isinstance(found, Composition) else found
+    # One bit a word is a plain sum, of which every crowd is searched.
+    return once if isinstance(once, WordMechanism) and once.length > 1 else None
