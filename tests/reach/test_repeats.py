@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import StorageFault
-from chaffinch.reach.publisher.filter_record import Repeats
+from chaffinch.reach.publisher.filter_making import Repeats
 
 SMALLEST = 16
 
