@@ -156,15 +156,13 @@ def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> _Cen
             return 0.0
         return Rounds(((_laplace_loss(math.exp(-loss), steps), moved),)).upper_delta(epsilon)
 
-    loss = find_largest(_over(reached, delta), pure, least=pure, most=2.0 * epsilon) or pure
+    loss = find_largest(_log_excess(reached, delta), pure, least=pure, most=2.0 * epsilon) or pure
     ratio = math.exp(-loss)
     error = math.sqrt(2.0 * ratio) / (1.0 - ratio) / steps
     return _CentralNoise("discrete Laplace", ratio, error, reached(loss))
 
 
 def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise | None:
-    """Return the least discrete Gaussian noise of a centre that keeps a promise; None for none."""
-
     def loss(inverse: float) -> GridLoss:
         return _gaussian_loss(1.0 / inverse, steps, _LEFT_OUT * delta / moved)
 
@@ -174,7 +172,7 @@ def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _Ce
     mu = gaussian_mu(epsilon, delta)
     guess = mu / math.sqrt(moved) / steps
     inverse = find_largest(
-        _over(reached, delta),
+        _log_excess(reached, delta),
         guess,
         least=guess / 8,
         most=8 * guess,
@@ -188,9 +186,7 @@ def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _Ce
     return _CentralNoise("discrete Gaussian", 1.0 / inverse / steps, error, reached(inverse))
 
 
-def _over(reached: Callable[[float], float], delta: float) -> Callable[[float], float]:
-    """Return by how much the logarithm of what is reached is above that of ``delta``."""
-
+def _log_excess(reached: Callable[[float], float], delta: float) -> Callable[[float], float]:
     def excess(strength: float) -> float:
         found = reached(strength)
         return math.log(found / delta) if found > 0 else -800.0

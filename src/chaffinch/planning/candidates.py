@@ -306,11 +306,10 @@ def for_error(
             return None
         mu = max(1.0 / inverse, least)
 
-    def times(mu: float) -> float:
-        """Return how many times the error that is allowed the intervals are."""
+    def relative_error(mu: float) -> float:
         return error.margin(parts_at(mu, 1.0), task.reports) / error.share
 
-    found = _least_within(times, mu, least)
+    found = _least_within(relative_error, mu, least)
     if found is None:
         return None
     guess = gaussian_epsilon(found * task.growth, delta)
@@ -321,15 +320,17 @@ def for_error(
     return candidate(name, parts, task.users, (epsilon, delta), task)
 
 
-def _least_within(times: Callable[[float], float], guess: float, least: float) -> float | None:
-    """Return about the least mu at which ``times`` is at most 1; None where it is found nowhere.
+def _least_within(
+    relative_error: Callable[[float], float], guess: float, least: float
+) -> float | None:
+    """Return about the least mu at which the error is at most the one asked for, or None.
 
     Intervals shrink about as 1/mu does, in steps of whole people; the rounding of numbers does not
     shrink at all.
     """
     kept, short, mu = None, 0.0, guess
     for tried in range(_MOST_TRIES):
-        far = times(mu)
+        far = relative_error(mu)
         if far <= 1.0:
             kept = mu
             if far >= 1.0 - _NEAR or mu <= least:
@@ -416,7 +417,6 @@ def choose_variants(
 def _choose_variant(
     asked: Asked, task: Task, promise: tuple[float, float], *, clear: bool
 ) -> Variant | None:
-    """Return the variant for one question of a survey, within its part of the messages."""
     mu = gaussian_mu(*promise) / task.growth
     alone = replace(
         task,

@@ -56,11 +56,10 @@ def _promise(plan: Plan) -> str:
     said = promise_words(
         plan.guarantee, covered, change="any change of it", seen="that can be seen"
     )
-    return f"{said}.{_unprotected(plan)}"
+    return f"{said}.{_public_of_everybody(plan)}"
 
 
-def _unprotected(plan: Plan) -> str:
-    """Return what is public of everybody, and what follows for the crowd."""
+def _public_of_everybody(plan: Plan) -> str:
     if plan.group is None:
         return ""
     chosen = "" if plan.group.value is None else f" This is the plan of {plan.group.value!r}."
@@ -97,13 +96,13 @@ def _trust(plan: Plan) -> str:
         f"with the analyzer; if they work together, {alone}.{named} "
         f"If fewer of these {plan.crowd:,} are honest, as stated in the plan and checked by "
         f"`plan --check`: {left}. Nothing is released before {plan.reports:,} reports are "
-        f"there.{_liars(plan)} One dishonest report can move {'a count' if counts else 'the sum'} "
-        f"by at most {rounded_up(most):g} {'people' if counts else 'ranges'}."
+        f"there.{_dishonest_users(plan)} One dishonest report can move "
+        f"{'a count' if counts else 'the sum'} by at most {rounded_up(most):g} "
+        f"{'people' if counts else 'ranges'}."
     )
 
 
-def _liars(plan: Plan) -> str:
-    """Return what is taken to be true of liars, and what it costs."""
+def _dishonest_users(plan: Plan) -> str:
     if plan.honest is None:
         return ""
     chance = promised(float(plan.shortfall), 3)
@@ -117,7 +116,7 @@ def _liars(plan: Plan) -> str:
 
 
 def _sending(plan: Plan, part: Part) -> str:
-    error, centre = part.standard_error(plan.reports), _centre(plan, part)
+    error, centre = part.standard_error(plan.reports), _trusted_centre(plan, part)
     if part.question.shape == "number":
         exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range{centre}"
     else:
@@ -138,7 +137,6 @@ def _sending(plan: Plan, part: Part) -> str:
 
 
 def _crossing(plan: Plan, part: Part) -> str:
-    """Return what is sent together, and what that protects, of a crossed question."""
     question = part.question
     if not isinstance(question, Cross):
         return ""
@@ -159,8 +157,7 @@ def _crossing(plan: Plan, part: Part) -> str:
     return f"{told}On the device "
 
 
-def _centre(plan: Plan, part: Part) -> str:
-    """Return what a trusted centre would need for the same promise, in error and in people."""
+def _trusted_centre(plan: Plan, part: Part) -> str:
     if len(plan.parts) * plan.rounds * plan.contributions > 1 or plan.crowd == 1:
         return ""
     error = part.standard_error(plan.reports)
@@ -176,7 +173,6 @@ def _centre(plan: Plan, part: Part) -> str:
 
 
 def _influence(plan: Plan, part: Part) -> str:
-    """Return how much harm one report can do to the answer."""
     most = rounded_up(part.influence(plan.slots))
     if part.question.shape == "number":
         return f"One dishonest report moves the sum by at most {most:g} ranges."
@@ -190,12 +186,11 @@ def _choice(plan: Plan) -> str:
     ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
     lines = [_compared(one, own, plan.epsilon) for one in ordered]
     return "\n".join(
-        [f"{plan.choice}{_given_up(plan, own)} Why not another protocol:".strip(), *lines]
+        [f"{plan.choice}{_rejected_protocols(plan, own)} Why not another protocol:".strip(), *lines]
     )
 
 
-def _given_up(plan: Plan, own: float) -> str:
-    """Return what a better protected or a more exact protocol would have had, and its price."""
+def _rejected_protocols(plan: Plan, own: float) -> str:
     free = [one for one in plan.alternatives if not one.ruled_out and one.crowd > 1]
     words = []
     safest = min(free, key=lambda one: (one.local_epsilon, one.error), default=None)

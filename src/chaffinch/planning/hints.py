@@ -75,10 +75,9 @@ def _error_words(error: Error) -> str:
     return f"an error of {error.share:g} of the crowd in {level} intervals{hold}"
 
 
-def _works(wishes: Wishes) -> bool:
-    """Return whether a plan is found that meets all wishes and is of use."""
+def _has_useful_plan(wishes: Wishes) -> bool:
     task = wishes.task()
-    found = _of_use(task, wishes.in_crowd(task, silent, likely=True))
+    found = _useful(task, wishes.in_crowd(task, silent, likely=True))
     return any(not one.ruled_out for one in found)
 
 
@@ -96,18 +95,17 @@ def _first_that_works(ladder: Sequence[Wishes]) -> Wishes | None:
     Noise falls along the ladder, and messages with it: what is not likely at the end of it, or
     found there, is not looked for farther down.
     """
-    if not (ladder and _is_likely(ladder[-1]) and _works(ladder[-1])):
+    if not (ladder and _is_likely(ladder[-1]) and _has_useful_plan(ladder[-1])):
         return None
     last = len(ladder) - 1
 
     def works(down: int) -> bool:
-        return _is_likely(ladder[last - down]) and _works(ladder[last - down])
+        return _is_likely(ladder[last - down]) and _has_useful_plan(ladder[last - down])
 
     return ladder[last - bisect_whole(works, good=0, bad=last + 1)]
 
 
-def _of_use(task: Task, found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Yield the candidates that a plan would be made of, but for the wishes they do not meet."""
+def _useful(task: Task, found: Iterable[Candidate]) -> Iterator[Candidate]:
     alone = task.users == 1
     return (one for one in found if (one.crowd > 1 or alone) and task.is_useful(one))
 
@@ -115,14 +113,14 @@ def _of_use(task: Task, found: Iterable[Candidate]) -> Iterator[Candidate]:
 def _other_wishes(wishes: Wishes, task: Task, found: list[Candidate]) -> Iterator[_Way]:
     """Yield what another wish would have to be, where nothing but it is in the way."""
     without = replace(task, local_epsilon=math.inf)
-    free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
+    free = [one for one in _useful(task, found) if not without.ruled_out(one)]
     least = rounded_up(min((one.local_epsilon for one in free), default=math.inf))
-    if math.isfinite(least) and _works(replace(wishes, local_epsilon=least)):
+    if math.isfinite(least) and _has_useful_plan(replace(wishes, local_epsilon=least)):
         yield "local_epsilon", least
     without = replace(task, influence=math.inf)
-    free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
+    free = [one for one in _useful(task, found) if not without.ruled_out(one)]
     least = rounded_up(min((one.influence for one in free), default=math.inf))
-    if math.isfinite(least) and _works(replace(wishes, influence=least)):
+    if math.isfinite(least) and _has_useful_plan(replace(wishes, influence=least)):
         yield "influence", least
 
 
@@ -143,7 +141,7 @@ def _more_messages(wishes: Wishes, task: Task, found: Iterable[Candidate]) -> _W
     least = 0
     for _ in range(_MOST_TRIES):
         without = replace(task, max_messages=checks.LARGEST_CROWD)
-        free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
+        free = [one for one in _useful(task, found) if not without.ruled_out(one)]
         # Where more are allowed a survey is asked in another way, which may take more still.
         least = max(min((one.analyzer_operations for one in free), default=0), least + 1)
         if not free:
@@ -151,7 +149,7 @@ def _more_messages(wishes: Wishes, task: Task, found: Iterable[Candidate]) -> _W
         again = replace(wishes, max_messages=least)
         task = again.task()
         found = [*again.in_crowd(task, silent)]
-        if any(not one.ruled_out for one in _of_use(task, found)):
+        if any(not one.ruled_out for one in _useful(task, found)):
             return "max_messages", least
     return None
 
@@ -171,7 +169,7 @@ def _looser_error(wishes: Wishes) -> _Way | None:
     error = wishes.error
     while error is not None and error.share < 0.25:
         error = replace(error, share=rounded_up(2.0 * error.share))
-        if _works(replace(wishes, error=error)):
+        if _has_useful_plan(replace(wishes, error=error)):
             return "error", error.share
     return None
 

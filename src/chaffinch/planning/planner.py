@@ -127,7 +127,6 @@ def _choose(
     *,
     anyway: bool,
 ) -> tuple[Candidate, str]:
-    """Return the candidate to take, and why; raise where none may be taken."""
     alone = task.users == 1 or wishes.protocol == LOCAL
     offered = [one for one in found if one.crowd > 1 or alone]
     within = [one for one in offered if not one.ruled_out]
@@ -146,8 +145,6 @@ def _choose(
 
 
 def _epsilons_of_shares(chosen: Candidate, task: Task) -> tuple[tuple[Fraction, float], ...]:
-    """Return the epsilon that still holds with each honest share."""
-
     def among(crowd: int) -> Mechanism:
         return task.total(chosen.parts, crowd)
 

@@ -190,7 +190,6 @@ def _values(users: int, values: int, decoys: int, target: Target) -> Iterator[Pa
 
 
 def _signed(users: int, values: int, target: Target) -> Iterator[ParameterLine]:
-    """Yield signed decoys as the planner tunes them where nothing else is wished."""
     for name, question in (
         ("bit", Bit()),
         ("choice", Choice(range(values), missing="refuse")),
@@ -208,7 +207,6 @@ def _signed(users: int, values: int, target: Target) -> Iterator[ParameterLine]:
 
 
 def _signed_part(question: Question, users: int, target: Target) -> Part | None:
-    """Return signed decoys for a question, where they keep the promise."""
     asked = expanded([("answer", question)])
     wish = {"answer": "signed decoys"}
     task = Task(asked, users, users, 1, MOST_MESSAGES, local_epsilon=math.inf, protocols=wish)
@@ -261,11 +259,10 @@ def _beside_centre(
         for kind, both in noises.items()
         for one in both
     ]
-    return [beside(line, _kind_of(line.protocol)) for line in [*lines, *centres]]
+    return [beside(line, _question_of(line.protocol)) for line in [*lines, *centres]]
 
 
-def _kind_of(protocol: str) -> str:
-    """Return what a protocol asks for, which its name tells."""
+def _question_of(protocol: str) -> str:
     found = [kind for kind in ("number", "bit", "choice") if kind in protocol.replace("bits", "")]
     return found[0] if found else "choice"
 

@@ -211,7 +211,6 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     contributions: int,
     delta: float | None = None,
 ) -> Task:
-    """Return what is to be planned, with every wish checked."""
     if isinstance(question, Survey):
         questions = expanded(question.planned.items())
     elif isinstance(question, QUESTIONS):
@@ -239,8 +238,6 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
 def _meeting_target(
     task: Task, promise: tuple[float, float], tell: Callable[[str], None], *, likely: bool = False
 ) -> Iterator[Candidate]:
-    """Return every candidate that keeps the promise, or those that likely have few messages."""
-
     def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
         if likely and not fits(chosen, promise, task):
             return None
@@ -262,8 +259,6 @@ def fits(chosen: Sequence[Variant], promise: tuple[float, float], task: Task) ->
 def _meeting_error(
     task: Task, error: Error, delta: float, tell: Callable[[str], None]
 ) -> Iterator[Candidate]:
-    """Return every candidate with so small an error."""
-
     def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
         return for_error(name, chosen, error, delta, task)
 

@@ -172,8 +172,7 @@ def read_as_asked(
 def _find_columns(
     questions: Mapping[str, Question], table: Table, columns: Mapping[str, str]
 ) -> tuple[AnswerColumns, ...]:
-    """Return the columns of each question; refuse one that is not in the table."""
-    with _explaining_columns(questions, columns):
+    with _with_column_hint(questions, columns):
         found = find_columns(questions, table, columns or None)
         for place in found:
             table.batches(place.columns)
@@ -181,8 +180,7 @@ def _find_columns(
 
 
 @contextmanager
-def _explaining_columns(questions: Named[str], named: Named[str]) -> Iterator[None]:
-    """Add to an error about a missing column how to name another one."""
+def _with_column_hint(questions: Named[str], named: Named[str]) -> Iterator[None]:
     try:
         yield
     except InvalidTable as error:

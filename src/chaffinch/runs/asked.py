@@ -70,8 +70,7 @@ class Collection(ABC):
             self.questions, self.reports, self.named, self.table, self.rows, self.group, plan
         )
 
-    def _chosen(self, plan: Plan) -> Plan:
-        """Return a plan for the public group that was chosen, or as it is."""
+    def _for_chosen_group(self, plan: Plan) -> Plan:
         value = None if self.group is None else self.group.value
         return plan if value is None else plan.of_group(value)
 
@@ -93,7 +92,7 @@ class PlannedCollection(Collection):
     def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
         """Return the plan that was given."""
         del folder, listener, anyway
-        return self._chosen(self.plan)
+        return self._for_chosen_group(self.plan)
 
     def keep_plan(self, folder: Path, plan: Plan) -> None:
         """Do nothing: it is kept where it was."""
@@ -111,11 +110,11 @@ class _Unplanned(Collection):
             kept = _kept_plan(folder, self.survey, anyway=anyway or self.survey.anyway)
         if folder is None or kept is None:
             with listener.thinking("planning") as tell:
-                return self._chosen(self.survey.plan(tell, anyway=anyway))
+                return self._for_chosen_group(self.survey.plan(tell, anyway=anyway))
         listener.say(f"using the plan that was made for this survey before: {folder / PLAN}")
         for words in kept.warnings:
             listener.say(f"warning: {words}")
-        return self._chosen(kept)
+        return self._for_chosen_group(kept)
 
     def keep_plan(self, folder: Path, plan: Plan) -> None:
         if _kept_plan(folder, self.survey, anyway=True) is None:
@@ -128,7 +127,9 @@ class _Unplanned(Collection):
 def planned_collection(plan: Plan) -> PlannedCollection:
     """Return the collection of a plan."""
     rows = PrivacyUnit(contributions=plan.contributions)
-    return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
+    return PlannedCollection(
+        _questions_with_group(plan), plan.reports, {}, None, rows, plan.group, plan
+    )
 
 
 def collection_of(found: SurveyFile | Plan, plan: Plan | None) -> Collection:
@@ -145,31 +146,29 @@ def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
     if plan is None:
         apart, group = asked_apart(survey.survey.questions), survey.survey.group
         return _Unplanned(apart, survey.reports, survey.columns, survey.table, rows, group, survey)
-    if not _answers(plan, survey):
+    if not _fits_survey(plan, survey):
         raise InvalidInput(
             "plan",
             "one that asks and promises what the survey does",
             Unquoted("one for something else"),
             hint="plan the survey again with `chaffinch plan`, or leave out --plan (plan=...)",
         )
-    asked = _asked_of(plan)
+    asked = _questions_with_group(plan)
     return PlannedCollection(
         asked, plan.reports, survey.columns, survey.table, rows, plan.group, plan
     )
 
 
-def _asked_of(plan: Plan) -> dict[str, Question]:
-    """Return what a table must answer: the public group as well."""
+def _questions_with_group(plan: Plan) -> dict[str, Question]:
     group = {} if plan.group is None else {plan.group.name: plan.group.question}
     return {**group, **plan.asked}
 
 
 def _kept_plan(folder: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
-    """Return the plan that an earlier run has made for this very survey, or None."""
     with suppress(ChaffinchError, ValueError):
         note = json.loads(read_small(folder / _NOTE, most=_LONGEST_NOTE, must_be="a note"))
         plan = load_plan(folder / PLAN)
-        same = note == {"survey": survey.digest, "plan": plan.id} and _answers(plan, survey)
+        same = note == {"survey": survey.digest, "plan": plan.id} and _fits_survey(plan, survey)
         if same and (anyway or not plan.warnings):
             return plan
     return None
@@ -179,7 +178,7 @@ def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
     return None if group is None else (group.name, group.question)
 
 
-def _answers(plan: Plan, survey: SurveyFile) -> bool:
+def _fits_survey(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
     target = survey.target
     return (

@@ -126,7 +126,7 @@ def run_all(
             done += 1
             yield made
     if not done:
-        raise _all_repeated(len(labels))
+        raise _all_groups_repeated(len(labels))
 
 
 def release_table(
@@ -144,7 +144,7 @@ def release_table(
     request = table.request(plan, given, options)
     results.check(plan)
     with results.filling() as folder:
-        finished = _finish_stopped(table.data, request, options)
+        finished = _finish_interrupted(table.data, request, options)
         if finished is not None:
             return finished
         unit = table.answers.whose.unit
@@ -198,13 +198,11 @@ def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _
 
 
 def _tell_substitutions(substitutions: Substitutions | None, listener: Listener) -> None:
-    """Report to whoever holds the table how many cells count as something else."""
     for words in () if substitutions is None else substitutions.words:
         listener.say(words)
 
 
-def _finish_stopped(data: KnownData, request: str, options: RunOptions) -> RunResult | None:
-    """Put in place the release of an earlier, interrupted run with the same request."""
+def _finish_interrupted(data: KnownData, request: str, options: RunOptions) -> RunResult | None:
     results = options.results
     finished = finish_release(
         results.targets,
@@ -243,7 +241,6 @@ def tally_table(table: _CheckedTable, plan: Plan, folder: Path, options: RunOpti
 def _make_release(
     tally: Tally, plan: Plan, answers: AnswerTable, permit: Permit, options: RunOptions
 ) -> Release:
-    """Return the release of a tally, with the joint guarantee if there are earlier ones."""
     with options.listener.thinking("intervals"):
         release = options.terms.release(tally, plan, one_party=True)
         drawn = answers.whose.person is not None
@@ -252,7 +249,6 @@ def _make_release(
 
 
 def _make_bill(tally: Tally, plan: Plan, permit: Permit, request: str, options: RunOptions) -> Bill:
-    """Return the bill that must be paid before anybody sees the release."""
     command = options.command
     paid = options.terms.bill(tally, plan, command=command, request=request, one_party=True)
     standing = options.results.standing
@@ -300,7 +296,6 @@ def _large_groups(table: AnswerTable, listener: Listener) -> dict[str, str]:
 
 
 def _group_folders(out: Path) -> list[str]:
-    """Return the names of the folders in which releases of public groups may be."""
     try:
         found = sorted(out.iterdir())
     except OSError:
@@ -308,8 +303,7 @@ def _group_folders(out: Path) -> list[str]:
     return [one.name for one in found if _FOLDER.fullmatch(one.name) and one.is_dir()]
 
 
-def _all_repeated(groups: int) -> DataRepeated:
-    """Return the error for groups that earlier runs have all released."""
+def _all_groups_repeated(groups: int) -> DataRepeated:
     return DataRepeated(
         f"groups that are all released already, {groups} of {groups}",
         hint="nothing was released; add --again (again=True) to make another release of each, "
@@ -367,7 +361,6 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
 
 
 def _finished_result(finished: list[StagedFiles], folder: Path, options: RunOptions) -> RunResult:
-    """Return the release of an interrupted run, which is in place now."""
     options.listener.say(
         "finished an earlier run that was stopped after it had paid: this is its release"
     )

@@ -46,9 +46,9 @@ class RepeatRules:
         """
         if self.again or self.paid:
             return
-        before = data.record.of_same_data([*data.names, *_names_of(data, standing)])
+        before = data.record.of_same_data([*data.names, *_batch_names(data, standing)])
         if any(one.rounds == 1 for one in before):
-            raise _repeated(data, before, None)
+            raise _repeated_error(data, before, None)
 
     def permit(
         self,
@@ -63,7 +63,7 @@ class RepeatRules:
         Also refused is a release with which all together protect nobody, unless it is wanted
         ``anyway``.
         """
-        names = _names_of(data, standing)
+        names = _batch_names(data, standing)
         before = data.record.of_same_data([*data.names, *names])
         new = RunRelease.of(plan, round, unit)
         if plan.rounds > 1 and data.record.units_of(new.charge.plan_id) - {unit}:
@@ -86,9 +86,9 @@ class RepeatRules:
         if are_covered((*before, new)):
             return permit
         if not self.again:
-            raise _repeated(data, before, new)
+            raise _repeated_error(data, before, new)
         if not self.anyway and not self.paid:
-            _refuse_useless(before, new)
+            _refuse_without_protection(before, new)
         return permit
 
 
@@ -109,7 +109,7 @@ class Permit:
             return release
         # Of people nothing is known together where one release promised no more than rows.
         unit: Unit = "row" if any(one.unit == "row" for one in made) else "person"
-        together = Together(len(made), _together(made), unit)
+        together = Together(len(made), _joint_guarantee(made), unit)
         return replace(release, together=together)
 
     def bill(
@@ -118,7 +118,7 @@ class Permit:
         """Return the bill: the release is recorded, and then the ledger charged if there is one."""
         record, before = self.data.record, self.before
         made = replace(self.new, subject=tally.digest)
-        batches = (*_names_of(self.data, standing), *_names_of(self.data, tally.name))
+        batches = (*_batch_names(self.data, standing), *_batch_names(self.data, tally.name))
         names = (*self.data.names, *batches)
         if paid is None:
             return Bill(
@@ -168,22 +168,21 @@ def is_released(
     if standing is None:
         return False
     new = RunRelease.of(plan, round, unit)
-    made = data.record.of_all_names([*_names_of(data, standing), *data.names[-1:]])
+    made = data.record.of_all_names([*_batch_names(data, standing), *data.names[-1:]])
     return any(replace(one, subject="") == new for one in made)
 
 
-def _names_of(data: KnownData, batch: str | None) -> list[str]:
-    """Return the name of the data of a release by its batch, if there is one."""
+def _batch_names(data: KnownData, batch: str | None) -> list[str]:
     return [] if batch is None else [data.record.name_of("batch", batch.encode())]
 
 
-def _repeated(
+def _repeated_error(
     data: KnownData, before: tuple[RunRelease, ...], new: RunRelease | None
 ) -> DataRepeated:
     """Return the error for a repeated release; ``new`` is None before there is a plan."""
     made = count_of(len(before), "release")
     which = "with another one like the last" if new is None else "with this one"
-    total = _shown(_together((*before, before[-1] if new is None else new)))
+    total = _shown(_joint_guarantee((*before, before[-1] if new is None else new)))
     known = data.names and data.record.of_same_data(data.names)
     got = "data" if known else "other data for a folder"
     return DataRepeated(f"{got} with {made} so far", hint=_HINT.format(which, total))
@@ -194,14 +193,12 @@ def _shown(promise: Guarantee) -> str:
 
 
 @lru_cache(maxsize=4)
-def _together(releases: tuple[RunRelease, ...]) -> Guarantee:
-    """Return what releases promise together, which takes a second where they ask much."""
+def _joint_guarantee(releases: tuple[RunRelease, ...]) -> Guarantee:
     return promise_together(releases)
 
 
-def _refuse_useless(before: tuple[RunRelease, ...], new: RunRelease) -> None:
-    """Refuse a release with which all of the same data would protect nobody."""
-    found = _together((*before, new))
+def _refuse_without_protection(before: tuple[RunRelease, ...], new: RunRelease) -> None:
+    found = _joint_guarantee((*before, new))
     useless = useless_promise(found.epsilon, found.delta)
     if useless:
         made = count_of(len(before), "release")

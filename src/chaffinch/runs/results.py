@@ -142,7 +142,7 @@ class ResultsFolder:
     @property
     def standing(self) -> str | None:
         """Return the batch of the release that is there now, if there is one."""
-        return _batch_in(self.folder / "release.json")
+        return _batch_of_release(self.folder / "release.json")
 
     @property
     def waits(self) -> bool:
@@ -158,7 +158,7 @@ class ResultsFolder:
     def check(self, plan: Plan) -> None:
         """Refuse to replace anything but an earlier release of this plan."""
         self._refuse_other_files()
-        name = None if self.replaces else self._other_results(plan)
+        name = None if self.replaces else self._file_of_other_plan(plan)
         if name is not None:
             raise InvalidInput(
                 "output",
@@ -170,7 +170,7 @@ class ResultsFolder:
 
     def keeps_other(self, plan: Plan) -> bool:
         """Return whether results of another plan are there."""
-        return self._other_results(plan) is not None
+        return self._file_of_other_plan(plan) is not None
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
@@ -199,15 +199,13 @@ class ResultsFolder:
         return replace(self, folder=self.folder / name)
 
     def _refuse_other_files(self) -> None:
-        """Refuse a folder where a plan or a release would replace anything else."""
         for name, kind in ((PLAN, Kind.PLAN), *((name, Kind.RELEASE) for name in RELEASES)):
             # A plan that is there may be the one that was named.
             given = self.inputs if kind is Kind.RELEASE else ()
             refuse_to_overwrite(self.folder / name, inputs=given, replaceable=kind)
             refuse_all_but(kind, self.folder / name)
 
-    def _other_results(self, plan: Plan) -> str | None:
-        """Return the name of a file in the folder that is of another plan, or None."""
+    def _file_of_other_plan(self, plan: Plan) -> str | None:
         for name, key in ((PLAN, "id"), ("release.json", "plan")):
             try:
                 document = _document_in(self.folder / name)
@@ -230,8 +228,7 @@ def _document_in(path: Path) -> Any:
         return None
 
 
-def _batch_in(path: Path) -> str | None:
-    """Return the name of the batch that a release is of, if there is one."""
+def _batch_of_release(path: Path) -> str | None:
     try:
         document = _document_in(path)
     except FileNotFoundError:
@@ -241,7 +238,6 @@ def _batch_in(path: Path) -> str | None:
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:
-    """Return whether a file holds this very plan."""
     from chaffinch.plans.plan import load_plan  # who only asks for the names needs no plans
 
     try:

@@ -108,7 +108,7 @@ def draft_opened(
         raise InvalidInput("table whose values are written", "a file", "a pipe")
     named = [*with_values, *([] if person is None else [person])]
     table.batches([*named, *table.columns])  # refuses a name that is no column
-    cells = _first_cells(table)
+    cells = _first_present_cells(table)
     formats = _date_formats(cells, table.settings)
     kinds = {
         name: "dates" if name in formats else _kind_of(name, held, table.settings)
@@ -125,13 +125,15 @@ def draft_opened(
         _persons(kinds, person, rows_are_people=rows_are_people),
         _settings(table.settings, next(iter(formats.values()), ())),
     ]
-    questions = [_question(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)]
+    questions = [
+        _question_lines(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)
+    ]
     return SurveyDraft("\n\n".join(part for part in (*parts, *questions) if part) + "\n", kinds)
 
 
 def _check_first_line(names: Sequence[str]) -> None:
     """Refuse names of which one is an answer: without a header, they are what somebody answered."""
-    answers = [place for place, name in enumerate(names, 1) if _is_answer(name)]
+    answers = [place for place, name in enumerate(names, 1) if _looks_like_answer(name)]
     if answers:
         raise InvalidTable(
             "one with names in its first line",
@@ -141,8 +143,7 @@ def _check_first_line(names: Sequence[str]) -> None:
         )
 
 
-def _is_answer(name: str) -> bool:
-    """Return whether a text is yes or no, a date, an address of mail, or a number of any kind."""
+def _looks_like_answer(name: str) -> bool:
     digits = any(map(str.isdigit, name)) and not any(map(str.isalpha, name))
     dated = bin_of("month", name) is not None
     return digits or dated or _is_bit(name) or _is_number(name) or bool(_MAIL.fullmatch(name))
@@ -152,8 +153,7 @@ def _is_answer(name: str) -> bool:
 # What a column holds, as far as its first rows tell.
 
 
-def _first_cells(table: Table) -> dict[str, list[Any]]:
-    """Return the first cells of every column that are not missing."""
+def _first_present_cells(table: Table) -> dict[str, list[Any]]:
     cells: dict[str, list[Any]] = {name: [] for name in table.columns}
     rows = 0
     for batch in table.batches(table.columns, rows=_ROWS_LOOKED_AT):
@@ -174,7 +174,7 @@ def _kind_of(name: str, cells: list[Any], settings: Settings) -> str:
         return "bit"
     if all(map(_is_date, cells)):
         return "dates"
-    if _ID_NAME.fullmatch(name.strip()) or _are_ids(cells) or _are_people(name, cells):
+    if _ID_NAME.fullmatch(name.strip()) or _are_ids(cells) or _looks_like_people(name, cells):
         return "id"
     if _are_numbers(cells, settings, name):
         return "number"
@@ -197,13 +197,11 @@ def _is_date(cell: object) -> bool:
 
 
 def _are_ids(cells: list[Any]) -> bool:
-    """Return whether cells are all different, and neither measured nor sentences."""
     different = len({str(cell) for cell in cells}) == len(cells)
     return different and len(cells) >= _ROWS_OF_IDS and not any(map(_is_measured, cells))
 
 
-def _are_people(name: str, cells: list[Any]) -> bool:
-    """Return whether a column is called after people and holds many different values."""
+def _looks_like_people(name: str, cells: list[Any]) -> bool:
     if not _PEOPLE_NAME.fullmatch(name.strip()):
         return False
     different = len({str(cell) for cell in cells})
@@ -245,7 +243,6 @@ def _reads_all(pattern: str, cells: list[Any]) -> bool:
 
 
 def _is_measured(cell: object) -> bool:
-    """Return whether a cell is a number with a fraction, or a text of several words."""
     return _has_fraction(cell) or (
         isinstance(cell, str) and re.search(r"\S\s+\S", cell) is not None
     )
@@ -295,7 +292,6 @@ class _Column:
     progress: Progress | None
 
     def different_cells(self) -> Iterator[set[Any]]:
-        """Yield the different cells of each part of the column."""
         rows = 0
         for batch in self.table.batches([self.name]):
             held = plain_array(batch.column(0))
@@ -306,7 +302,6 @@ class _Column:
                 self.progress(rows, self.table.rows)
 
     def values(self) -> str:
-        """Return all values, in order."""
         found: set[str] = set()
         for cells in self.different_cells():
             found |= {str(cell).strip() for cell in cells}
@@ -320,7 +315,6 @@ class _Column:
         return f"values = [{', '.join(map(_quoted, sorted(found)))}]"
 
     def bounds(self) -> str:
-        """Return the smallest and the largest number."""
         low, high = math.inf, -math.inf
         for cells in self.different_cells():
             numbers = [float(str(self.form.read(cell))) for cell in cells]
@@ -328,7 +322,6 @@ class _Column:
         return f"low = {low!r}\nhigh = {high!r}"
 
     def nothing(self) -> str:
-        """Return nothing: the question has no such facts."""
         return ""
 
     def no_values(self) -> str:
@@ -408,12 +401,11 @@ def _settings(settings: Settings, dates: Sequence[str]) -> str:
     return "\n".join(["[table]", *lines]) if lines else ""
 
 
-def _question(place: int, column: str, kind: str, facts: Mapping[str, str]) -> str:
-    """Return the lines of a question, or a comment that a column is none."""
+def _question_lines(place: int, column: str, kind: str, facts: Mapping[str, str]) -> str:
     if kind in {"id", "empty"} or (kind == "text" and column not in facts):
         words = {"id": "looks like an id", "empty": "is empty", "text": "looks like free text"}
         return f"# Column {_quoted(column)} {words[kind]}: it is not asked."
-    lines = [f"[questions.{_quoted(_name(place, column))}]"]
+    lines = [f"[questions.{_quoted(_question_name(place, column))}]"]
     lines.append(f'kind = "{"choice" if kind in {"dates", "text"} else kind}"')
     if kind == "dates":
         lines.append('dates = "month"              # or weekday, quarter, hour')
@@ -422,13 +414,12 @@ def _question(place: int, column: str, kind: str, facts: Mapping[str, str]) -> s
     lines.append(
         '# missing = "count"          # where gaps are to be counted; without it they are refused'
     )
-    if _name(place, column) != column:
+    if _question_name(place, column) != column:
         lines.append(f"column = {_quoted(column)}")
     return "\n".join(lines)
 
 
-def _name(place: int, column: str) -> str:
-    """Return the name of a question: that of its column, if it can be shown."""
+def _question_name(place: int, column: str) -> str:
     try:
         label("name of a question", column)
     except ChaffinchError:

@@ -183,7 +183,6 @@ def _sealed_question(part: Part, layout: Layout) -> _Asked:
 
 
 def _layout(plan: Plan, hops: int) -> Layout:
-    """Return the layout of a plan, or the one that it would have with so many hops."""
     if plan.parties is None:
         return Layout(plan.id, plan.slots, hops)
     if hops == len(plan.parties.hops):
@@ -250,7 +249,6 @@ def _order_memory(items: float, length: int) -> float:
 
 
 def _batch_reports(reports: int, crowd: int) -> int:
-    """Return how many reports the largest batch has, by the release rule."""
     return math.ceil(reports / math.ceil(reports / max(LARGEST_BATCH, 2 * crowd)))
 
 

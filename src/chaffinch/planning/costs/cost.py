@@ -230,7 +230,6 @@ class Cost:
         return [part.name, part.protocol, *held, sent, *_work_cells(part.work)]
 
     def _report_cells(self) -> list[str]:
-        """Return what a whole report holds; publishers send one report each."""
         if self.sender != "person":
             return [""] * 3
         return [f"{self.messages:,.4g}", f"{self.most_messages:,}", f"{self.upload:,}"]
