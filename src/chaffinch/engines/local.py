@@ -221,7 +221,6 @@ def _opened(source: Any) -> Table | TableFiles:
 def _batches(
     source: Table | TableFiles, places: Sequence[AnswerColumns], rows: int
 ) -> Iterator[_Numbered]:
-    """Yield the rows of a table, or of one file of it after the other."""
     if isinstance(source, Table):
         for row, batch in answer_batches(source, places, rows=rows):
             yield _Numbered(row, batch)
@@ -273,13 +272,11 @@ def _standing_batch(target: Any) -> str | None:
 
 
 def _check_apart(sources: Sequence[Any], target: Any) -> None:
-    """Refuse to overwrite what is read."""
-    if target != "-" and _place(target) in map(_place, sources):
+    if target != "-" and _identity_of(target) in map(_identity_of, sources):
         raise InvalidInput("target", "another file than the source", target)
 
 
-def _place(source: Any) -> object:
-    """Return what tells one source or target from another."""
+def _identity_of(source: Any) -> object:
     if not isinstance(source, (str, os.PathLike)):
         return id(source)
     return source if source == "-" else os.path.realpath(source)

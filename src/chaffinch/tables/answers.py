@@ -92,7 +92,7 @@ def numbers_of(
     if isinstance(column, Mapping):
         return _flags_of(question, column, first_row=first_row, gaps=gaps, note=note)
     form = formats[0] if formats else None
-    kernel = _KERNELS[type(question)] if form is None else _written(form)
+    kernel = _KERNELS[type(question)] if form is None else _format_kernel(form)
     parts = []
     faults = Faults()
     counted = None if note is None else Counted()
@@ -141,7 +141,6 @@ def _cells_of(
     gaps: frozenset[str],
     note: _Note | None,
 ) -> NDArray[Any]:
-    """Return the cells of crossed answers, or places between the levels of a number."""
     found: NDArray[Any] = np.zeros(1, np.int64)
     faults = Faults()
     for place, ((name, question), size) in enumerate(
@@ -173,7 +172,6 @@ def _flags_of(
     gaps: frozenset[str],
     note: _Note | None,
 ) -> NDArray[np.uint8]:
-    """Return the flags that are kept in yes/no columns of their own, named after them."""
     if not isinstance(question, Flags):
         raise InvalidInput("question on several columns", "about flags", question.kind)
     rows, *others = {len(column) for column in columns.values()} or {0}
@@ -206,11 +204,9 @@ def _flags_of(
     return matrix
 
 
-def _written(
+def _format_kernel(
     form: CellFormat,
 ) -> Callable[[Any, Any, frozenset[str], Counted | None], NDArray[Any]]:
-    """Return a kernel that reads the texts of a column in a format."""
-
     def kernel(
         question: Question, array: pa.Array, gaps: frozenset[str], counted: Counted | None
     ) -> NDArray[Any]:
@@ -220,7 +216,7 @@ def _written(
         text = is_text(array.type) and not (
             isinstance(form, PlainNumbers) and _has_one_reading(array)
         )
-        tell = _Tell(question, gaps, counted, read)
+        tell = _SubstitutionCounter(question, gaps, counted, read)
         if text and isinstance(question, Number):
             law = lambda cell: question.share(read(cell), gaps)  # noqa: E731 - one of two
             return _looked_up(law, array, np.float64, tell)
@@ -244,13 +240,13 @@ def _bits(
 ) -> NDArray[Any]:
     law = partial(question.number, gaps=gaps)
     kind = np.uint8 if question.shape == "bit" else np.uint32
-    return _looked_up(law, array, kind, _Tell(question, gaps, counted))
+    return _looked_up(law, array, kind, _SubstitutionCounter(question, gaps, counted))
 
 
 def _choices(
     question: Choice, array: pa.Array, gaps: frozenset[str], counted: Counted | None
 ) -> NDArray[np.uint32]:
-    values, tell = question.values, _Tell(question, gaps, counted)
+    values, tell = question.values, _SubstitutionCounter(question, gaps, counted)
     if question.dates is not None:
         array = _whole_hours(array)
     whole = _whole(array) if isinstance(values, range) else None
@@ -307,7 +303,7 @@ def _shares(
     question: Number, array: pa.Array, gaps: frozenset[str], counted: Counted | None
 ) -> NDArray[np.float64]:
     values, law = _floats(array, gaps), partial(question.share, gaps=gaps)
-    tell = _Tell(question, gaps, counted)
+    tell = _SubstitutionCounter(question, gaps, counted)
     if values is None:
         return _looked_up(law, array, np.float64, tell)
     silent = np.isnan(values)
@@ -369,7 +365,6 @@ def _cast(array: pa.Array, *, text: bool) -> NDArray[np.float64] | None:
 
 
 def _without_gaps(array: pa.Array, gaps: frozenset[str]) -> pa.Array:
-    """Return a column of texts with nothing where a text stands for a gap."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -383,7 +378,7 @@ def _flags(
 ) -> NDArray[np.uint8]:
     import pyarrow as pa
 
-    tell = _Tell(question, gaps, counted)
+    tell = _SubstitutionCounter(question, gaps, counted)
 
     def law(answer: object) -> NDArray[np.uint8]:
         row = np.zeros(len(question.labels), np.uint8)
@@ -422,21 +417,17 @@ def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
 
 
 @dataclass(frozen=True)
-class _Tell:
-    """What counts cells that count as something else than what they hold, if anybody asks."""
-
+class _SubstitutionCounter:
     question: Question
     gaps: frozenset[str]
     counted: Counted | None
     read: Callable[[object], object] = lambda cell: cell
 
     def add(self, how: str, count: int) -> None:
-        """Count some cells."""
         if self.counted is not None and count:
             self.counted.add(how, count)
 
     def add_all(self, answers: Sequence[object], places: NDArray[Any]) -> None:
-        """Count cells whose answers stand in these places of a list."""
         if self.counted is None:
             return
         times = np.bincount(places, minlength=len(answers))
@@ -446,7 +437,7 @@ class _Tell:
                 self.counted.add(how, count)
 
 
-def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _Tell) -> NDArray[Any]:
+def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter) -> NDArray[Any]:
     """Return the law of each answer, asking it once for every different one."""
     import pyarrow as pa
 

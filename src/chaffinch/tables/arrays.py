@@ -86,7 +86,6 @@ def cut_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _plain_size(array: pa.Array) -> int:
-    """Return about how many bytes the plain values of an array take up."""
     import numpy as np
     import pyarrow as pa
 
@@ -110,7 +109,6 @@ def _plain_size(array: pa.Array) -> int:
 
 
 def _value_sizes(array: pa.Array) -> Any:
-    """Return how many bytes each value of an array takes up."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import compute

@@ -232,7 +232,6 @@ def _largest(page: Page) -> int:
 
 
 def _longest_listed(name: str, chunk: Chunk, page: Page, file: BinaryIO) -> int:
-    """Return the length of the longest value in a dictionary."""
     import pyarrow as pa
 
     file.seek(page.start)
@@ -367,7 +366,6 @@ class _CheckedMessages(io.RawIOBase):
         return len(taken)
 
     def _next_bytes(self, size: int) -> bytes:
-        """Return the next bytes of a stream, each head checked before its body may be unpacked."""
         if self._body:
             found = self._file.read(min(size, self._body, _BLOCK))
             if not found:

@@ -126,8 +126,12 @@ def separator_of(head: str, settings: Settings, usual: str) -> str:
     """
     if settings.separator is not None:
         return settings.separator
-    parting = [sign for sign in _SEPARATORS.values() if len(_cells(head, sign)[0]) > 1]
-    fitting = [sign for sign in parting if len(set(map(len, _cells(head, sign)))) == 1]
+    parting = [
+        sign for sign in _SEPARATORS.values() if len(_cells_of_first_lines(head, sign)[0]) > 1
+    ]
+    fitting = [
+        sign for sign in parting if len(set(map(len, _cells_of_first_lines(head, sign)))) == 1
+    ]
     if len(fitting) > 1:
         names = [name for name, sign in _SEPARATORS.items() if sign in fitting]
         raise InvalidTable(
@@ -138,8 +142,7 @@ def separator_of(head: str, settings: Settings, usual: str) -> str:
     return fitting[0] if fitting else usual if usual in parting or not parting else parting[0]
 
 
-def _cells(head: str, sign: str) -> list[list[str]]:
-    """Return the cells of the first lines, without empty lines; one line at least."""
+def _cells_of_first_lines(head: str, sign: str) -> list[list[str]]:
     rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(head, newline=""), delimiter=sign):

@@ -183,7 +183,7 @@ def guess_format(
 
 def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFormat:
     """Return the format in which all digits are numbers, if it reads them as no other one does."""
-    readings = {one: _readings(one, digits) for one in _formats(settings)}
+    readings = {one: _readings(one, digits) for one in _possible_formats(settings)}
     numbers = {text for read in readings.values() for text in read}
     fitting = {one: read for one, read in readings.items() if len(read) == len(numbers)}
     if not fitting:
@@ -197,8 +197,7 @@ def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFo
     return replace(first, undecided=len(later) > 1)
 
 
-def _formats(settings: Settings) -> list[NumberFormat]:
-    """Return the ways to write digits that were not excluded, the plainest first."""
+def _possible_formats(settings: Settings) -> list[NumberFormat]:
     return [
         NumberFormat(point, sign)
         for sign in ("", *GROUP_SIGNS)

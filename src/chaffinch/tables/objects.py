@@ -22,7 +22,7 @@ ONLY = "answers"
 def open_object(source: Any) -> Opened:
     """Return the columns, the number of rows and the reader of something in memory."""
     if hasattr(source, "read_next_batch"):
-        return _reader(source)
+        return _read_once(source)
     if isinstance(source, Mapping):
         return _mapping(source)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
@@ -35,8 +35,7 @@ def open_object(source: Any) -> Opened:
     return _mapping({ONLY: source})
 
 
-def _reader(source: Any) -> Opened:
-    """Read an Arrow reader, which can be done once."""
+def _read_once(source: Any) -> Opened:
     waiting = [source]
 
     def stream(_columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:

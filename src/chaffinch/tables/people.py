@@ -127,7 +127,6 @@ class _Rows:
             self._file.flush()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from the beginning."""
         import pyarrow as pa
 
         size, place = self._file.seek(0, 2), 0
@@ -141,7 +140,6 @@ class _Rows:
             yield batch
 
     def stream(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns in batches, as a table does."""
         for batch in self.batches():
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows).select(list(columns))
@@ -269,7 +267,6 @@ def _codes(rows: pa.Table) -> NDArray[np.int64]:
 
 
 def _joined(table: pa.Table | None, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Return all rows in one table; a column that has several types becomes text."""
     import pyarrow as pa
 
     parts = [pa.Table.from_batches([batch]) for batch in batches]
@@ -296,7 +293,6 @@ def _as_text(part: pa.Table, mixed: set[str]) -> pa.Table:
 
 
 def _empty_rows(like: pa.Table, count: int) -> list[pa.RecordBatch]:
-    """Return rows without answers."""
     import pyarrow as pa
 
     if not count:

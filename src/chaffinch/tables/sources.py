@@ -174,7 +174,6 @@ def from_address(address: str) -> Source:
 
 
 def _from_place(source: Source) -> Source:
-    """Return a source with its beginning, and whether it is zipped."""
     name, size = source.name, source.size
     with source.open() as file, reading(name, "table"):
         source.zipped = file.read(2) == _GZIP

@@ -86,7 +86,6 @@ def open_csv(source: Source, settings: Settings, usual: str) -> Opened:
 
 
 def _recoded(file: BinaryIO, encoding: str) -> BinaryIO:
-    """Return text of another encoding as UTF-8, a block at a time."""
     return cast("BinaryIO", _Recoded(file, encoding))
 
 
@@ -147,7 +146,6 @@ class _CheckedLines:
                 yield lines
 
     def _next_lines(self) -> bytes:
-        """Return some whole lines, or nothing at the end."""
         found = self._rest
         while True:
             block = self._file.read(_BLOCK)
@@ -225,7 +223,6 @@ def _open_cell(delimiter: str) -> re.Pattern[bytes]:
 
 
 def _whole_head(head: bytes, encoding: str) -> str:
-    """Return the whole lines at the beginning of a file, as text."""
     decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
     try:
         text = decoder.decode(head)
@@ -302,7 +299,6 @@ def _options(
 
 
 def _decoded(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-    """Return the bytes of a batch as text."""
     import pyarrow as pa
 
     texts = []
@@ -359,7 +355,6 @@ def _written_lines(file: BinaryIO, work: Work) -> Iterator[bytes]:
 def _line_batches(
     lines: Iterator[bytes], chosen: tuple[str, ...], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the chosen columns of lines of JSON, so many rows or so much text at a time."""
     import pyarrow as pa
 
     first = 1

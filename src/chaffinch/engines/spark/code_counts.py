@@ -41,8 +41,6 @@ class Counted:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What tells whether a batch is whole."""
-
     label: str
     facts: BatchFacts
     digest: str | None
@@ -124,7 +122,6 @@ def _merge(batches: list[_Batch], merged: Counted, other: Counted) -> Counted:
 
 
 def _closed(batches: list[_Batch], counted: Counted) -> Counted:
-    """Add batches of which all pieces are counted to the total, when their digests agree."""
     for number, (pieces, counts) in list(counted.open.items()):
         if pieces == batches[number].pieces:
             _check_whole(batches[number], counts)

@@ -53,8 +53,6 @@ from chaffinch.wire.messages import Origin
 
 @dataclass(frozen=True)
 class _Done:
-    """What a task has made of its rows."""
-
     parts: tuple[BatchPart, ...] = ()
     reports: int = 0
     faults: InvalidTable | None = None
@@ -127,7 +125,6 @@ def _encode_pieces(
 
 
 def _refuse_faults(pieces: Sequence[AnyPiece], done: Sequence[_Done]) -> None:
-    """Raise what is wrong in all files together; where there are several, each with its name."""
     several = several_files(pieces)
     with all_faults() as faults:
         for piece, one in zip(pieces, done, strict=True):
@@ -142,8 +139,6 @@ def _refuse_faults(pieces: Sequence[AnyPiece], done: Sequence[_Done]) -> None:
 
 @dataclass(frozen=True)
 class _Encoding:
-    """What a task does with a piece of a table."""
-
     plan: Plan
     facts: BatchFacts
     places: tuple[AnswerColumns, ...]
@@ -152,7 +147,6 @@ class _Encoding:
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the columns that are read."""
         places = self.places if self.group is None else (*self.places, self.group)
         return [name for place in places for name in place.columns]
 
@@ -179,7 +173,6 @@ class _Encoding:
     def _codes(
         self, ring: Keyring, number: int, piece: AnyPiece, rows: list[int], faults: Faults
     ) -> Iterator[Codes]:
-        """Yield the messages of one batch of rows after the other, and note how many rows."""
         table, places = open_piece(ring, piece), self.places
         if self.group is not None:
             places = (*places, self.group)

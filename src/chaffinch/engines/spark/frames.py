@@ -208,7 +208,6 @@ def _chosen(source: FrameRows, columns: Sequence[str]) -> DataFrame:
 def _kept(
     job: Job, frame: DataFrame, folder: Place, token: str, progress: Progress | None
 ) -> list[KeptRows]:
-    """Return the pieces of a frame, all of them of one evaluation."""
     for _ in range(_TIMES):
         pieces, whole = job.map_rows(partial(_keep, folder, token), frame, progress=progress)
         if whole:
@@ -242,7 +241,6 @@ def _remove(folder: Place, token: str) -> None:
 def _keep(
     folder: Place, token: str, ring: Keyring, number: int, batches: Iterator[pa.RecordBatch]
 ) -> KeptRows:
-    """Write the rows of a partition to a file of this attempt's own."""
     name = f"rows-{number:05d}-{token}-{secrets.token_hex(8)}.sealed"
     place = folder.inside(name)
     cipher, rows, size = _cipher(ring, number, name), 0, 0

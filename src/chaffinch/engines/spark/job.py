@@ -318,6 +318,5 @@ def cluster_faults(*, of_frame: bool = False) -> Iterator[None]:
 
 
 def _cause(error: Exception) -> str:
-    """Return the kind of a failure in Spark's words, its first line at most."""
     cause = getattr(error, "java_exception", None)
     return first_words(type(error).__name__ if cause is None else str(cause.toString()))

@@ -51,11 +51,10 @@ def check_master(master: str) -> None:
     elif master == "yarn":
         _check_hadoop()
     elif not _HERE.fullmatch(master):
-        raise InvalidInput("master", _FORMS, master, hint=_NOTHING_STARTED + _guess(master))
+        raise InvalidInput("master", _FORMS, master, hint=_NOTHING_STARTED + _meant_master(master))
 
 
-def _guess(master: str) -> str:
-    """Return the kind of master that was meant, if one looks like it."""
+def _meant_master(master: str) -> str:
     word, rest = re.fullmatch(r"([^:\[]*)(.*)", master.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
     near = difflib.get_close_matches(word.strip().lower(), ["spark", "k8s", "yarn", "local"], n=1)
     if not near:

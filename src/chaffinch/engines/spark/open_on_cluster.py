@@ -77,7 +77,7 @@ class SparkPool:
         source = iter(items)
         for first in source:
             try:
-                context = self._context = self._context or self._reach()
+                context = self._context = self._context or self._running_context()
                 with Job(context, {_SHARED: pickle.dumps(shared)}) as job:
                     size = _ITEMS_FOR_EACH * job.width
                     groups = _in_groups(itertools.chain([first], source), size)
@@ -87,17 +87,15 @@ class SparkPool:
                 self.close()
                 raise
 
-    def _reach(self) -> SparkContext:
-        """Return the application, which is this party's own."""
+    def _running_context(self) -> SparkContext:
         with ExitStack() as opened:
-            reached = running(self._master, patience=self._patience, tell=self._look)
+            reached = running(self._master, patience=self._patience, tell=self._raise_if_stopped)
             context = opened.enter_context(reached)
             take_part(context, self._party)
             self._opened = opened.pop_all()
         return context
 
-    def _look(self, *_: object) -> None:
-        """Look, while something is waited for, whether to stop."""
+    def _raise_if_stopped(self, *_: object) -> None:
         if self._stop.is_set():
             raise Stopped
 
@@ -106,7 +104,7 @@ class SparkPool:
         last = time.monotonic() + self._job_seconds
 
         def look(_done: int, _total: int | None) -> None:
-            self._look()
+            self._raise_if_stopped()
             if time.monotonic() > last:
                 raise ClusterFault(
                     f"A job on the cluster must end within {self._job_seconds:,g} seconds. "

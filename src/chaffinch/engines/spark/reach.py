@@ -172,8 +172,6 @@ class _SendViews:
 
 
 class _Reading:
-    """The views in a table, many at a time, and what became of its rows."""
-
     def __init__(self, reader: IdReader) -> None:
         self._reader = reader
         self.what = Spelled()
@@ -193,8 +191,6 @@ class _Reading:
 
 @dataclass(frozen=True)
 class _MakeRange:
-    """Sets and flips the bits of a range."""
-
     plan: ReachPlan
     count: int
 
@@ -256,8 +252,6 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class _SendRows:
-    """Proves a filter whole, and sends each range of its rows to who counts that range."""
-
     plan: ReachPlan
     count: int
 
@@ -279,8 +273,6 @@ class _SendRows:
 
 @dataclass(frozen=True)
 class _CountRange:
-    """Counts the logos of a range, if there is one filter of each publisher."""
-
     plan: ReachPlan
     count: int
 

@@ -249,7 +249,6 @@ def _no_workers(master: str, patience: float) -> ClusterFault:
 
 
 def _configured(master: str | None) -> SparkConf:
-    """Return what Spark's own configuration says, and ours where it says nothing."""
     from pyspark import SparkConf
 
     settings = SparkConf()
@@ -264,7 +263,6 @@ def _configured(master: str | None) -> SparkConf:
 
 
 def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
-    """Return the fault of an application that did not start; no data was near it yet."""
     cause = getattr(error, "java_exception", None)
     words = first_words(str(cause.toString()) if cause is not None else said or str(error))
     if _GIVEN_UP.search(words):  # what Spark says when a master has not taken it for a minute
@@ -305,7 +303,6 @@ def _missing_extra() -> Iterator[None]:
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    """Keep to itself what Spark thinks of the versions of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -313,7 +310,6 @@ def _no_warnings() -> Iterator[None]:
 
 @contextmanager
 def _environment(files: Path, tell: Tell) -> Iterator[None]:
-    """Say, while an application starts, which Java and which Python it is to run."""
     added = {}
     if "PYSPARK_PYTHON" not in os.environ:
         added["PYSPARK_PYTHON"] = sys.executable

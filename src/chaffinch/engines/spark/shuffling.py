@@ -70,7 +70,6 @@ def shuffle_batches(
 def _scatter(
     parts: int, kind: np.dtype[Any], ring: Keyring, numbered: tuple[int, MessagePiece]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the messages of a piece for every part that some of them have drawn."""
     number, piece = numbered
     codes = np.concatenate([np.empty(0, kind), *(one.astype(kind) for one in piece.batches())])
     words = ring.words("scatter", number, hashlib.sha256(codes.tobytes()).digest())
@@ -86,7 +85,6 @@ def _scatter(
 def _gather(
     target: Target, facts: BatchFacts, ring: Keyring, part: int, blobs: list[bytes]
 ) -> BatchPart:
-    """Write what has come for a part in a uniform order."""
     content = b"".join(blobs)
     codes = np.frombuffer(content, np.min_scalar_type(facts.space - 1))
     words = ring.words("order", part, hashlib.sha256(content).digest())

@@ -90,8 +90,8 @@ def _outcome_of(work: Callable[[], _Result], tries: int = 1) -> Outcome[_Result]
     try:
         return Outcome(result=work())
     except ChaffinchError as error:
-        if isinstance(error, StorageFault) and may_pass(error) and _run_before() + 1 < tries:
-            time.sleep(_PAUSE_SECONDS * 2 ** _run_before())
+        if isinstance(error, StorageFault) and may_pass(error) and _earlier_attempts() + 1 < tries:
+            time.sleep(_PAUSE_SECONDS * 2 ** _earlier_attempts())
             raise _Again from None
         return Outcome(error=error)
     except Exception as error:  # noqa: BLE001 - its words may hold what is private
@@ -100,8 +100,7 @@ def _outcome_of(work: Callable[[], _Result], tries: int = 1) -> Outcome[_Result]
         return Outcome(fault=f"{type(error).__name__} at {where}")
 
 
-def _run_before() -> int:
-    """Return how often this task was run before, on whatever executor."""
+def _earlier_attempts() -> int:
     from pyspark import TaskContext
 
     task = TaskContext.get()
