@@ -90,7 +90,6 @@ def _narrowed(audience: Audience, group: Group) -> tuple[Audience, Group]:
 def _counts_of(
     audience: Audience, counts: NDArray[np.int64], asked: Audience, group: Group
 ) -> NDArray[np.int64]:
-    """Return the counts of the logos of those rows alone that a group asks for."""
     levels = range(1, asked.frequencies + 1) if asked.rows > 1 else [group.times]
     rows = [audience.row(name, level) for name in asked.publishers for level in levels]
     # The last axis is the lowest bit of the logo.
@@ -259,7 +258,6 @@ class Crowd:
         return tail_chance(lambda u: _mirrored(column.cumulants(-u)), place, column.most)
 
     def _columns_if(self, ids: float) -> _Column:
-        """Return what is fitted; it is kept, for searches come back to a place."""
         if ids not in self._fits:
             self._fits[ids] = self._column(self.with_group(ids))
         return self._fits[ids]
@@ -309,16 +307,13 @@ class _Column:
 
     @property
     def step(self) -> float:
-        """Return the largest step that one column makes."""
         return float(self.adds.max() - self.adds.min())
 
     @property
     def most(self) -> float:
-        """Return the largest tilt that is tried."""
         return _MOST_EXPONENT / max(self.step, 1.0 / self.hashes)
 
     def seen(self, shares: Floats) -> float:
-        """Return the statistic of columns with these shares of the logos."""
         return self.bits * float(self.adds @ (shares - self.shares))
 
     def cumulants(self, u: float) -> Cumulants:

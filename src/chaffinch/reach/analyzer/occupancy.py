@@ -210,7 +210,6 @@ def _power(law: SetBits, seen: int, t: Any, x: Any) -> Any:
 
 
 def _circle(spread: float) -> tuple[Floats, float]:
-    """Return the phases at which a factor of this variance is taken, and what each counts."""
     if spread < _FEW:
         return _whole_circle(_CIRCLE)
     deviation = math.sqrt(spread)
@@ -244,7 +243,6 @@ def _flat_place(law: SetBits, t: Any) -> Any:
 
 
 def _moments(law: SetBits, tilt: float) -> tuple[float, float]:
-    """Return the mean and the variance of W, tilted, for so many balls."""
     p, q, m = 1.0 - law.flip, law.flip, law.bits
     load, t = law.balls / m, math.exp(tilt)
     x = float(_flat_place(law, t).real)

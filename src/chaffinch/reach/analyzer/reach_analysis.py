@@ -123,7 +123,7 @@ def _count_sources(
         return read_columns(sources, plan)
     if isinstance(sources, (str, bytes, os.PathLike, Filter)):
         raise InvalidInput("filters", "a list, one for each publisher", type(sources).__name__)
-    named = _listed(sources)
+    named = _expand_sources(sources)
     if engine is not None and plan.shuffler is None:
         return engine.count_logos(named, plan, progress=progress)
     opened = [_opened(one, plan) for one in named]
@@ -140,8 +140,7 @@ def _count_sources(
     return read_columns(columns[0], plan)
 
 
-def _listed(sources: Sequence[_Source]) -> list[_Source]:
-    """Return sources, for a folder its files and for a pattern those that fit it."""
+def _expand_sources(sources: Sequence[_Source]) -> list[_Source]:
     found: list[_Source] = []
     for one in sources:
         if isinstance(one, (str, os.PathLike)):
@@ -160,7 +159,6 @@ def _opened(source: _Source, plan: ReachPlan) -> Filter | ShuffledColumns:
 
 
 def _check_logos(logos: Logos, plan: ReachPlan) -> Logos:
-    """Return counts that can be those of the plan's filters."""
     if logos.plan_id != plan.id:
         raise PlanMismatch("logo counts", expected=plan.id, found=logos.plan_id)
     counts = np.asarray(logos.counts)
@@ -170,7 +168,6 @@ def _check_logos(logos: Logos, plan: ReachPlan) -> Logos:
 
 
 def _all_groups(plan: ReachPlan, groups: Sequence[Group]) -> list[tuple[Group, str]]:
-    """Return the usual groups and those asked for, each once and with its kind."""
     for group in groups:
         if not isinstance(group, Group):
             raise InvalidInput("group", "a Group", type(group).__name__)
@@ -256,7 +253,6 @@ _MOST_NAMED = 5
 
 
 def _reach_notes(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -> list[str]:
-    """Return the notes of a release: surprises first, then how to read what is there."""
     return [
         *_far_from_planned(plan, rows),
         *_shared_too_little(plan, rows),

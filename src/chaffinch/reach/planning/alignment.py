@@ -30,7 +30,7 @@ def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_Any
         if one.plan_id != plan.id:
             thing = f"filter of {one.publisher!r}"
             raise PlanMismatch(thing, expected=plan.id, found=one.plan_id)
-    _all_there(filters, plan)
+    _refuse_missing_filters(filters, plan)
     by_name = {one.publisher: one for one in filters}
     ordered = [by_name[name] for name in plan.audience.publishers]
     first = ordered[0]
@@ -47,8 +47,7 @@ def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_Any
     return ordered
 
 
-def _all_there(filters: Sequence[Filter | FilterFacts], plan: ReachPlan) -> None:
-    """Refuse what is not exactly one filter from each publisher."""
+def _refuse_missing_filters(filters: Sequence[Filter | FilterFacts], plan: ReachPlan) -> None:
     names = [one.publisher for one in filters]
     if not names:
         raise InvalidInput("number of filters", f"{len(plan.audience.publishers)}", 0)

@@ -127,7 +127,7 @@ def _proven(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
     )
 
 
-def _at(
+def _point(
     name: str,
     delta: float,
     method: Method,
@@ -137,12 +137,11 @@ def _at(
     guarantee: bool = False,
     quantity: _Quantity = "epsilon",
 ) -> ComparedFigure:
-    """Return a figure whose two ends are one number."""
     return ComparedFigure(name, quantity, delta, method, guarantee, value, value, note)
 
 
 def _local(mechanism: FlippedFilters) -> ComparedFigure:
-    return _at(
+    return _point(
         "local epsilon",
         0.0,
         "exact",
@@ -187,12 +186,11 @@ def _monte_carlo(
         )
     else:
         note = _too_few(delta, needed, size)
-    found = _at("buffling's Monte Carlo", delta, "monte-carlo", value, note)
+    found = _point("buffling's Monte Carlo", delta, "monte-carlo", value, note)
     return replace(found, samples=size, seed=seed)
 
 
 def _too_few(delta: float, needed: int, size: int) -> str:
-    """Return what a quantile needs that so many samples do not show."""
     most = (
         f"--samples {needed} takes them."
         if needed <= MOST_SAMPLES
@@ -218,7 +216,7 @@ def _one_filter(mechanism: FlippedFilters, delta: float, ones: int) -> ComparedF
     value = max(
         -math.log(_ratio(size, before, low, flip)), math.log(_ratio(size, before, high, flip)), 0.0
     )
-    return _at(
+    return _point(
         "buffling's one filter",
         delta,
         "published",
@@ -242,7 +240,7 @@ def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
     q = mechanism.flip_probability
     step = (1 - q) ** 2 / q + q**2 / (1 - q)
     value = float((step**mechanism.filters - 1) / mechanism.bits)
-    return _at(
+    return _point(
         "loudest move",
         0.0,
         "exact",

@@ -113,7 +113,7 @@ def _empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float)
     >>> _empty_columns(np.array([5.0, 3.0, 2.0, 0.0]), two, 0.0).tolist()
     [[5.0, 7.0], [8.0, 10.0]]
     """
-    return _along(_shaped(counts, audience), _weights(audience.frequencies, flip))
+    return _apply_along_axes(_shaped(counts, audience), _weights(audience.frequencies, flip))
 
 
 def column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
@@ -122,7 +122,7 @@ def column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
     The transposed pass: if the combination is Σ_v gradient_v · empty_v it is also
     Σ_logo weight_logo · count_logo.
     """
-    shaped = _along(gradient, _weights(audience.frequencies, flip).T)
+    shaped = _apply_along_axes(gradient, _weights(audience.frequencies, flip).T)
     return shaped.reshape(-1, order="F")
 
 
@@ -133,7 +133,7 @@ def seen_law(empty: Floats, audience: Audience, flip: float) -> Floats:
     logo before flipping.
     """
     exactly = _differences(empty)
-    spread = _along(exactly, _sent(audience.frequencies, flip))
+    spread = _apply_along_axes(exactly, _sent(audience.frequencies, flip))
     return spread.reshape(-1, order="F")
 
 
@@ -179,8 +179,7 @@ def _shaped(counts: NDArray[np.float64], audience: Audience) -> Floats:
     return np.asarray(counts, dtype=np.float64).reshape(shape, order="F")
 
 
-def _along(values: Floats, table: Floats) -> Floats:
-    """Apply one small table along every axis."""
+def _apply_along_axes(values: Floats, table: Floats) -> Floats:
     found = values
     for axis in range(values.ndim):
         found = np.moveaxis(np.tensordot(table, found, axes=(1, axis)), 0, axis)

@@ -87,7 +87,6 @@ def _way(plan: ReachPlan, layout: FilterLayout | None) -> str:
 
 
 def _publisher(plan: ReachPlan, layout: FilterLayout | None, ids: float, upload: int) -> Work:
-    """Return what a publisher does with so many ids."""
     frequencies = plan.audience.frequencies
     hashed = SECONDS[Unit.HASH_ID] + (plan.hashes - 1) * SECONDS[Unit.HASH_AGAIN]
     if frequencies > 1:
@@ -98,13 +97,11 @@ def _publisher(plan: ReachPlan, layout: FilterLayout | None, ids: float, upload:
 
 
 def _envelope(layout: FilterLayout, usual: Unit, hybrid: Unit) -> Work:
-    """Return the work to seal or open a filter."""
     key = SECONDS[usual if layout.outer_kem == X25519 else hybrid]
     return Work(key + layout.filter_length * SECONDS[Unit.CIPHER_BYTE], operations=1)
 
 
 def _others(plan: ReachPlan, layout: FilterLayout | None, upload: int) -> list[PartyCost]:
-    """Return the shuffler, if there is one, and the analyzer."""
     bits, publishers = plan.audience.rows * plan.bits, len(plan.audience.publishers)
     filters = Work(stored=upload) * publishers
     memory = BYTES[Room.PROCESS] + bits / 8 + _COUNT * (1 << plan.audience.rows)

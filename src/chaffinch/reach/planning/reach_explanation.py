@@ -93,7 +93,6 @@ def _trust(plan: ReachPlan) -> str:
 
 
 def _shuffler_trust(plan: ReachPlan, promise: Guarantee) -> str:
-    """Return against whom what holds where a shuffler flips again."""
     several = len(plan.sizes) > 1
     return (
         "This counts on the shuffler alone, who is no publisher and never has the campaign key: "

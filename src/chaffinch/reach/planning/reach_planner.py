@@ -75,18 +75,14 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Flips:
-    """What publishers flip, and what a shuffler does."""
-
     own: Fraction
     shuffled: Fraction | None
 
     @property
     def both(self) -> float:
-        """Return what is flipped in the end."""
         return float(self.own if self.shuffled is None else both_flips(self.own, self.shuffled))
 
     def shuffler(self, wish: _OwnWish | None) -> Shuffler | None:
-        """Return what a plan says of the shuffler, if there is one."""
         if wish is None or self.shuffled is None:
             return None
         return Shuffler(self.shuffled, wish.target.epsilon, wish.target.delta)
@@ -141,7 +137,7 @@ def plan(  # noqa: PLR0913
     _useful(task, hopeful[0], 2 * _MOST_ERROR)
     guess, true, flips = _best_option(task, hopeful, good, tell)
     _useful(task, true, _MOST_ERROR)
-    _countable(task, true)
+    _refuse_full_filters(task, true)
     return ReachPlan(
         title=title,
         audience=audience,
@@ -158,7 +154,6 @@ def plan(  # noqa: PLR0913
 
 
 def _check_question(audience: object, target: object) -> None:
-    """Refuse what is no audience, and a promise that is none or beyond what can be reckoned."""
     if not isinstance(audience, Audience):
         raise InvalidInput("audience", "an Audience", audience)
     if not isinstance(target, Target):
@@ -190,7 +185,6 @@ def _best_option(
 def _own_wish(
     target: Target, wanted: Target | None, local_epsilon: float | None, *, shuffled: bool
 ) -> _OwnWish | None:
-    """Return what own flips are to keep from a shuffler, or None where there is none."""
     if not shuffled:
         if wanted is not None or local_epsilon is not None:
             raise InvalidInput(
@@ -213,7 +207,6 @@ def _own_wish(
 
 
 def _calibrated(task: _Task, option: Option) -> _Flips:
-    """Return the flips that the guarantees need, proven."""
     first = _proven_flip(task, option, task.target)
     wish = task.own
     if wish is None:
@@ -238,7 +231,6 @@ def _proven_flip(task: _Task, option: Option, target: Target) -> Fraction:
 
 
 def _ordered_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
-    """Return the expected sizes in the order of the publishers."""
     if isinstance(sizes, Mapping):
         unknown = set(sizes) ^ set(audience.publishers)
         if unknown:
@@ -256,7 +248,6 @@ def _ordered_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int])
 def _weigh_options(
     task: _Task, bits: int | None, hashes: int | None, max_bits: int
 ) -> tuple[Option, ...]:
-    """Return, for each number of hashes, the size of filter that suits it."""
     check_bits("largest number of bits", max_bits)
     if bits is not None:
         check_bits("number of bits", bits)
@@ -274,7 +265,6 @@ def _weigh_options(
 
 
 def _filter_sizes(balls: int, most: int) -> list[int]:
-    """Return sizes of filters, powers of two, that hold so many balls."""
     first = math.log2(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS))
     last = math.log2(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS))
     return [min(2**power, most) for power in range(math.floor(first), math.ceil(last) + 1)]
@@ -288,8 +278,6 @@ def _option(task: _Task, bits: int, hashes: int) -> Option:
 
 
 def _guessed_flips(task: _Task, bits: int, hashes: int) -> _Flips:
-    """Return about the flips that calibration will find, for whoever flips."""
-
     def guessed(target: Target) -> Fraction:
         return Fraction(_guessed_flip(target, task.audience.rows, bits, hashes))
 
@@ -325,7 +313,6 @@ def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
     shift = _shift(step, room)
 
     def excess(logit: float) -> float:
-        """Return how far the log of μ² is above the one that hides a column."""
         flip = 0.5 * special.expit(logit)
         right = 1.0 - flip
         top = 2.0 * ((right**2 + flip**2) ** rows - (2 * right * flip) ** rows)
@@ -346,7 +333,6 @@ def _one_row(epsilon: float, delta: float, bits: int) -> float:
     """
 
     def excess(logarithm: float) -> float:
-        """Return how far the delta of a Poisson mean is above the one asked for."""
         mean, factor = math.exp(logarithm), math.exp(epsilon)
         low, high = math.floor(mean / factor), math.floor(mean * factor)
         below = special.pdtr(low, mean) - factor * (special.pdtr(low - 1, mean) if low else 0.0)
@@ -377,8 +363,7 @@ def _shift(epsilon: float, delta: float) -> float:
     return math.exp(bisect_real(lambda x: excess(x) <= 0, good=low, bad=5.0, steps=80))
 
 
-def _countable(task: _Task, option: Option) -> None:
-    """Refuse filters so full that the analyzer would refuse them."""
+def _refuse_full_filters(task: _Task, option: Option) -> None:
     columns = estimator.expected(
         task.audience,
         estimator.disjoint(task.audience, task.sizes),

@@ -113,7 +113,6 @@ class CampaignKey:
 
     @property
     def _name(self) -> str:
-        """Return what the key is called in records, whatever the plan."""
         return self._derived("record", "", 16).hex()
 
     @property
@@ -139,7 +138,6 @@ class CampaignKey:
         return next((one for one in self._entries() if one["publisher"] == publisher), None)
 
     def _entries(self) -> Iterator[dict[str, str]]:
-        """Yield what is known of all filters that the key has made."""
         yield from self._made.values()
         for record in self.records:
             yield from (one for one in _read_record(record) if one["key"] == self._name)
@@ -265,7 +263,6 @@ def load_key(path: str | Path) -> CampaignKey:
 
 
 def _read_record(path: Path) -> list[dict[str, str]]:
-    """Return what a key has made, by its record; refuse a record that is not whole."""
     if not path.exists():
         return []
     text = read_small(path, most=_LARGEST_RECORD, must_be=_RECORD_RULE)
@@ -320,7 +317,6 @@ def _drafted_record(path: Path, entries: list[dict[str, str]]) -> Iterator[None]
 
 
 def _made_folder(path: Path) -> Path:
-    """Return the folder of a record, which is made if it is not there."""
     try:
         make_folder(path.parent)
     except OSError as error:

@@ -57,7 +57,7 @@ def hand_out(
     """
 
     def check() -> None:
-        if not _holds(target, made):
+        if not _holds_filter(target, made):
             refuse_to_overwrite(target)
 
     check()
@@ -71,8 +71,7 @@ def hand_out(
     return bill.key
 
 
-def _holds(target: str | Path, made: Filter) -> bool:
-    """Return whether a file is this very filter."""
+def _holds_filter(target: str | Path, made: Filter) -> bool:
     try:
         return load_filter(target).digest == made.digest
     except ChaffinchError:
@@ -144,7 +143,6 @@ def finish_publishing(
 
 
 def _payer(ledger: Ledger | None, key: CampaignKey) -> str:
-    """Return who pays: the ledger, or without one the key."""
     return key.payer if ledger is None else ledger.id
 
 

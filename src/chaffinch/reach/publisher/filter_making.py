@@ -205,7 +205,6 @@ def _true_rows(
     what = Spelled()
 
     def read() -> Generator[Digests, None, None]:
-        """Give the digests of all batches, and count what became of their rows."""
         nonlocal what
         with mapped(lambda batch: reader.digests(*batch), reader.batches(), cores()) as found:
             for digests, part in found:
@@ -323,7 +322,6 @@ class Repeats:
                 self._file.close()
 
     def _thin(self) -> None:
-        """Sort what is in memory and drop the copies that make no difference."""
         kept = _thinned(self._buffer[: self._count], self._most)
         self._count = len(kept)
         self._buffer[: self._count] = kept

@@ -51,21 +51,17 @@ class _Rows:
 
     @classmethod
     def where(cls, wrong: NDArray[np.bool_], first: int) -> _Rows:
-        """Return the rows that are wrong of a batch that begins with row ``first``."""
         places = np.flatnonzero(wrong)
         return cls(len(places), tuple(int(one) + first for one in places[:_SHOWN_ROWS]))
 
     def followed_by(self, more: _Rows) -> _Rows:
-        """Return these rows and those of a later batch."""
         return _Rows(self.count + more.count, (*self.first, *more.first)[:_SHOWN_ROWS])
 
     def of_file(self, name: str) -> _Rows:
-        """Return these rows with the name of their file."""
         return _Rows(self.count, tuple(f"{one} of {name}" for one in self.first))
 
     @property
     def words(self) -> str:
-        """Return which rows these are."""
         listed = ", ".join(map(str, self.first))
         if self.count == 1:
             return f"row {listed}"
@@ -216,8 +212,8 @@ class IdReader:
                 hint="ids that a program took for numbers with a fraction: read them as text",
             )
         spelled, what = self._spelled(texts, first)
-        data, offsets = _parts(spelled)
-        there = (np.diff(offsets) > 0) & _valid(spelled)
+        data, offsets = _bytes_and_offsets(spelled)
+        there = (np.diff(offsets) > 0) & _present(spelled)
         found = digest_ids(data, offsets, self.key)
         if not there.all():
             found = found[there]
@@ -258,7 +254,7 @@ class IdReader:
         from pyarrow import compute
 
         if self.rule == AS_IS:
-            gaps = ~((np.diff(_parts(texts)[1]) > 0) & _valid(texts))
+            gaps = ~((np.diff(_bytes_and_offsets(texts)[1]) > 0) & _present(texts))
             return texts, Spelled(len(texts), missing=_Rows.where(gaps, first))
         if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
             raise _refused(_TEXTS, texts.type, self._shown)
@@ -267,8 +263,8 @@ class IdReader:
         except pa.ArrowException:
             # Its own words may repeat a cell.
             raise InvalidTable(_TEXTS, "bytes that are none", column=self._shown) from None
-        given, fit = _valid(texts), _valid(spelled)
-        blank = ~given | (fit & (np.diff(_parts(spelled)[1]) == 0))
+        given, fit = _present(texts), _present(spelled)
+        blank = ~given | (fit & (np.diff(_bytes_and_offsets(spelled)[1]) == 0))
         differs = compute.not_equal(texts, spelled).fill_null(False)  # noqa: FBT003 - pyarrow's
         changed = differs.to_numpy(zero_copy_only=False) & ~blank
         missing, unfit = (_Rows.where(some, first) for some in (blank, given & ~fit))
@@ -340,8 +336,9 @@ def _refused(must_be: str, kind: pa.DataType, column: str | None) -> InvalidTabl
     return InvalidTable(must_be, f"the type {name}", column=column, hint=hint)
 
 
-def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
-    """Return the bytes and the offsets of an array of texts or binary, without a copy."""
+def _bytes_and_offsets(
+    array: pa.Array,
+) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
     import pyarrow as pa
 
     _, places, content = array.buffers()
@@ -353,8 +350,7 @@ def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDAr
     return data, offsets[array.offset : array.offset + len(array) + 1]
 
 
-def _valid(array: pa.Array) -> NDArray[np.bool_]:
-    """Return where an array has no gap."""
+def _present(array: pa.Array) -> NDArray[np.bool_]:
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
@@ -364,7 +360,6 @@ def _valid(array: pa.Array) -> NDArray[np.bool_]:
 def _views(
     array: pa.Array, column: str, first: int, there: NDArray[np.bool_]
 ) -> NDArray[np.int64] | NDArray[np.uint64]:
-    """Return how often each id that is there was seen."""
     import pyarrow as pa
     from pyarrow import compute
 

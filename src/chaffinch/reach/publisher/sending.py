@@ -83,8 +83,6 @@ def _check(found: Filter, plan: ReachPlan, publisher: str) -> None:
 
 
 class _Sending:
-    """One filter, its sealed bytes, and the shuffler."""
-
     def __init__(
         self, path: Path, found: Filter, plan: ReachPlan, keys: KeyFolder, exchange: Exchange
     ) -> None:
@@ -125,7 +123,6 @@ class _Sending:
             return Reply(0, str(fault).encode())
 
     def _seal(self, content: bytes) -> None:
-        """Keep the sealed filter before anything of it leaves."""
         listed = KeyList.read(content, plan_id=self._plan.id, identity=self._party.key)
         layout = self._plan.layout
         usable = [key for key in listed.keys if key.kem == layout.outer_kem]
