@@ -53,7 +53,6 @@ def check(
 
 
 def _show_questions(found: TableCheck, output: Output) -> None:
-    """Print where each question is answered, and how many of its cells are no plain answers."""
     told = {
         how: words
         for how, words in _HEADS.items()

@@ -102,7 +102,6 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     plot: Path | None,
     output: Output,
 ) -> None:
-    """Show what is known of one randomizer, shuffled."""
     from chaffinch.charts.curves import mechanism_name
     from chaffinch.privacy.amplification import ShuffledTable
 
@@ -130,7 +129,6 @@ def _compare_bounds(  # noqa: PLR0917 - the options
 
 
 def _named(name: _Randomizer, local: float, values: int, users: int) -> ShuffledRandomizer:
-    """Return a randomizer by its name."""
     known = cf.privacy.randomizers
     if name == "laplace":
         most = known.DiscreteLaplace.most_steps + 1
@@ -149,7 +147,6 @@ def _named(name: _Randomizer, local: float, values: int, users: int) -> Shuffled
 def _compare_parameters(
     users: int, epsilon: float, delta: float, values: int, output: Output
 ) -> None:
-    """Show the exact parameters of every protocol beside what formulas ask for."""
     from chaffinch.planning.published_parameters import compare_parameters
 
     with output.thinking("calibrating") as tell:

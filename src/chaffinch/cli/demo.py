@@ -114,15 +114,12 @@ def _is_demo(out: Path, plan: Plan) -> bool:
 
 
 def _needed() -> str:
-    """Return what has to be installed before services run here, if anything."""
     there = all(find_spec(name) for name in _OF_SERVICES)
     return "" if there else "; it needs `pip install '.[services]'`, which is not there yet"
 
 
 @dataclass(frozen=True)
 class _Sealed:
-    """What travelled between the parties."""
-
     envelopes: int
     envelope_bytes: int
     messages: int
@@ -130,7 +127,6 @@ class _Sealed:
 
 
 def _collect(answers: list[str], plan: Plan, folder: Path, output: Output) -> tuple[Tally, _Sealed]:
-    """Return the tally of answers that were sealed, shuffled and opened, and what travelled."""
     from chaffinch.simulate.sealed_collection import SealedCollection
 
     folder.mkdir(mode=0o700)
@@ -149,7 +145,6 @@ def _collect(answers: list[str], plan: Plan, folder: Path, output: Output) -> tu
 
 
 def _survey() -> str:
-    """Return the survey file of the demo."""
     values = ", ".join(f'"{name}"' for name in BROWSERS)
     return f"""\
 title = "{_TITLE}"

@@ -85,7 +85,6 @@ def encode(
 
 
 def _unit(source: TableFiles | Table) -> str:
-    """Return what is counted: of text files nobody knows how many rows they have."""
     pieces = getattr(source, "pieces", ())
     return "files" if any(piece.rows is None for piece in pieces) else "reports"
 
@@ -96,7 +95,6 @@ def _table(
     output: Output,
     substitutions: Substitutions | None,
 ) -> Table:
-    """Return a row for each report: of people whom a column tells apart, some drawn at random."""
     from chaffinch.runs.answer_table import open_answers
 
     answers = open_answers(asked, given, output)
@@ -110,7 +108,6 @@ def _table(
 
 
 def _files(asked: PlannedCollection, given: TableInput, output: Output) -> TableFiles:
-    """Return the files of a table, written as the first of them is."""
     from chaffinch.runs.answer_table import read_as_asked
     from chaffinch.tables.pieces import TableFiles
 

@@ -106,7 +106,6 @@ def _stoppable() -> Iterator[list[int]]:
 
 
 def _usage(error: CycloptsError) -> ChaffinchError:
-    """Return what is wrong with the words of a command line, and where its words are listed."""
     from cyclopts import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
     words = " ".join(str(error).replace(STREAM, "-").split())
@@ -127,7 +126,6 @@ def _usage(error: CycloptsError) -> ChaffinchError:
 
 
 def _unknown_option(error: UnknownOptionError, hint: str) -> tuple[str, str]:
-    """Return what is said of an option that the command does not have, and what may be meant."""
     given = (error.token.keyword or error.token.value).partition("=")[0]
     options = {name.lstrip("-"): name for one in error.argument_collection for name in one.names}
     # Without the dashes, which all options have in common.
@@ -137,7 +135,6 @@ def _unknown_option(error: UnknownOptionError, hint: str) -> tuple[str, str]:
 
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
-    """Tell of an error in words or as JSON, and return its exit code."""
     code = _exit_code(error)
     if os.environ.get(_TRACE):
         import traceback

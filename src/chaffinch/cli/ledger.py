@@ -37,11 +37,9 @@ class _Files:
 
     @property
     def named(self) -> tuple[Path, Path]:
-        """Return both, neither of them the pipe."""
         return paths.require_name(self.path), paths.require_name(self.mark)
 
     def open_ledger(self) -> Ledger:
-        """Return the ledger in the files."""
         return paths.open_ledger(self.path, self.mark)
 
 

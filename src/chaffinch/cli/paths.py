@@ -199,7 +199,6 @@ def _plan_it_first(path: Path) -> Iterator[None]:
 
 
 def _kind_of_toml(path: Path) -> tuple[str, str]:
-    """Return what a file in the place of a plan is, by the names in it, and what to do with it."""
     import tomllib
 
     names: set[str] = set()

@@ -165,7 +165,6 @@ def _found(
     protocol: str | None,
     anyway: bool,
 ) -> Plan:
-    """Return the plan that was asked for, or the one that is to be checked, when it holds."""
     if check is not None:
         found = paths.open_plan(check, output)
         paths.check_again(found, check, output)
@@ -176,7 +175,6 @@ def _found(
 
 
 def _read_parties(path: Path | None) -> Parties | None:
-    """Return who is to run the plan; read before anything is worked out."""
     from chaffinch.plans.parties import read_parties
 
     return None if path is None else read_parties(path)
@@ -194,7 +192,6 @@ def _show_example(output: Output, *, parties: bool) -> None:
 
 
 def _single(asked: _Asked) -> SurveyFile:
-    """Return the survey of one question that was given by options."""
     from chaffinch.planning.survey_file import SurveyFile, share_of
     from chaffinch.planning.wishes import default_delta
 
@@ -304,7 +301,6 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
 
 
 def _show_parties(found: Plan, output: Output) -> None:
-    """Print who runs a plan, and how they prove it is them; the promise says whom it trusts."""
     parties = found.parties
     if parties is None:
         return
@@ -368,7 +364,6 @@ _LEFT_OUT_WHEN_NARROW = ("messages", "bytes", "ops")
 
 
 def _alternatives(plan: Plan) -> list[dict[str, Any]]:
-    """Return every protocol with what it costs, the chosen one first."""
     own = _chosen(plan)
     return [
         {
@@ -392,7 +387,6 @@ def _alternatives(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _show_alternatives(plan: Plan, output: Output) -> None:
-    """Print the protocols as a table."""
     from chaffinch.protocols import row_name
 
     rows = _alternatives(plan)

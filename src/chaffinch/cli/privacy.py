@@ -233,7 +233,6 @@ def privacy(  # noqa: PLR0913 - one for each option
 
 
 def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
-    """Return the mechanism of that name; refuse options that are not its own."""
     kind, needed, allowed = _MECHANISMS[name]
     given = {
         field.name: value
@@ -267,7 +266,6 @@ def _option(name: str) -> str:
 
 
 def _compared(found: Mechanism, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the bounds of a shuffled randomizer at the first delta asked for."""
     from chaffinch.privacy.amplification import ShuffledRandomizer
 
     delta = next((row["delta"] for row in rows if "delta" in row), None)
@@ -300,7 +298,6 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 
 
 def _show_numbers(rows: list[dict[str, Any]], output: Output) -> None:
-    """Print both ends of every number; ends of different origin each with what it is."""
     if any("lower_is" in row for row in rows):
         output.table(["given", "found", "what", "at least", "at most"], _word_lines(rows), texts=3)
         return
@@ -379,7 +376,6 @@ def _ends_of_words(
 
 
 def _unproven_of(found: Mechanism) -> str | None:
-    """Return what is not proven of a mechanism, in words, or None."""
     words = _whole_words(found)
     if words is None:
         return None
@@ -392,7 +388,6 @@ def _unproven_of(found: Mechanism) -> str | None:
 
 
 def _word_lines(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Return a line of a table for each end of every number, and for the assumed pair."""
     lines = []
     for row in rows:
         proven = f"every crowd, proven ({row['upper_is']})"

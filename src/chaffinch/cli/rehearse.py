@@ -72,7 +72,6 @@ def rehearse(
 
 
 def _planned(survey: Path | None, people: int, output: Output) -> Plan:
-    """Return the plan of a survey, or of the question of the demo for so many people."""
     from chaffinch import Choice, Survey, Target
     from chaffinch import plan as planned
 
@@ -88,7 +87,6 @@ def _planned(survey: Path | None, people: int, output: Output) -> Plan:
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """Yield a folder for everything: a new one that stays, or one that goes if nothing failed."""
     if keep is not None:
         try:
             keep.mkdir(mode=0o700)

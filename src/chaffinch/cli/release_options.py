@@ -120,7 +120,6 @@ class ReleaseOptions:
 
 
 def _open_account(path: Path | None, mark: Path | None) -> Account | None:
-    """Return the ledger that pays, if one was named; ledger and mark go together."""
     if (path is None) != (mark is None):
         raise InvalidInput(
             "ledger", "named together with its mark", str(path or mark), hint="add --mark FILE"

@@ -46,7 +46,6 @@ class _Limits:
     """Seconds for which a service that does not answer is asked again."""
 
     def client(self, plan: Plan, file: Path, output: Output, *, resumes: bool) -> Client:
-        """Return what sends; a plan that promises less than is accepted here is refused."""
         from chaffinch import Target
         from chaffinch.encoding.client import Client
 
@@ -74,7 +73,6 @@ class _Limits:
         )
 
     def resume_command(self, plan: Path) -> str:
-        """Return the command that sends what waits, as somebody can type it."""
         given = {
             "--plan": plan,
             "--outbox": self.outbox,
@@ -172,7 +170,6 @@ def _telling_what_waits(client: Client, command: str, output: Output) -> Iterato
 def _reports(
     plan: Plan, data: str, number: int | None, where: TableOptions, output: Output
 ) -> Iterator[Report]:
-    """Yield the report of each row; of people whom a column tells apart, of some rows of each."""
     from chaffinch.encoding.bulk import encode_each
     from chaffinch.runs.answer_table import open_answers
     from chaffinch.runs.asked import planned_collection
@@ -194,7 +191,6 @@ def _digest(data: str) -> bytes:
 
 
 def _answer_of(plan: Plan, given: Sequence[str]) -> object:
-    """Return an answer as it was typed."""
     names = list(plan.asked)
     if len(names) == 1:
         if plan.contributions == 1 and len(given) > 1:

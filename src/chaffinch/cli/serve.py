@@ -77,8 +77,6 @@ def _config(start: _Start) -> Path:
 
 
 def _announcer(service: str, output: Output) -> Callable[[list[str]], Any]:
-    """Return what prints where a service listens, once it does."""
-
     def announce(addresses: list[str]) -> None:
         import sys
 

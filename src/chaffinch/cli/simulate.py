@@ -88,7 +88,6 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
 
 
 def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
-    """Return the people, and whether they are made up."""
     from chaffinch.tables.read import open_table
 
     if words in ("uniform", "zipf"):

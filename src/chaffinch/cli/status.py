@@ -73,7 +73,6 @@ def _look(config: Path) -> Status:
 
 
 def _show_plan(plan: PlanStatus, output: Output) -> None:
-    """Print the laws of a plan as a table: the whole, then its parts."""
     output.words(f"{plan.title or 'Plan'} ({plan.plan_id[:16]})")
     output.words("")
     if not plan.has_data:
@@ -114,7 +113,6 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
 
 
 def _arrived(filters: Mapping[str, bool]) -> str:
-    """Return whose filters have come and whose are missing, in words."""
     said = []
     for arrived, one, several in (
         (True, "has come", "have come"),

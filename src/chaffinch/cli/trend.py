@@ -57,7 +57,7 @@ def trend(
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
     with output.thinking("composing all rounds"):
-        made = cf.trend(found, names=name or _names_of(releases), plans=plans)
+        made = cf.trend(found, names=name or _distinct_names(releases), plans=plans)
     commit_paid_files(
         dict.fromkeys(targets, made.save),
         check=lambda: release_files(targets, inputs),
@@ -71,8 +71,7 @@ def trend(
         output.drawing(made.text(width=output.width))
 
 
-def _names_of(releases: Sequence[Path]) -> list[str]:
-    """Return the first kind of names that tells all releases apart: files, folders, numbers."""
+def _distinct_names(releases: Sequence[Path]) -> list[str]:
     for names in ([one.stem for one in releases], [one.absolute().parent.name for one in releases]):
         if max(Counter(names).values()) == 1 and all(map(str.isprintable, names)):
             return names
@@ -80,7 +79,6 @@ def _names_of(releases: Sequence[Path]) -> list[str]:
 
 
 def _plans_beside(releases: Sequence[Path]) -> list[Plan]:
-    """Return the plans that `run` has left beside its releases."""
     plans = []
     for place in dict.fromkeys(one.absolute().parent / PLAN for one in releases):
         try:

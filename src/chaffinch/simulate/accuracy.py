@@ -32,8 +32,6 @@ _CELLS = 1 << 21
 
 
 class _Row(NamedTuple):
-    """How the estimate of one value did over all runs."""
-
     question: str
     value: str
     truth: float
@@ -183,8 +181,6 @@ class _Expected:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Study(_Expected):
-    """One question over all runs."""
-
     runs: int
     mean: Floats
     variance: Floats
@@ -273,8 +269,6 @@ def _study(
 
 
 class _Counts:
-    """Counts of values or flags."""
-
     def __init__(self, part: Part, truth: Truth) -> None:
         self.part, noise = part, part.protocol.noise(part.question)
         self.people, self.codes = truth.people, part.codes
@@ -311,8 +305,6 @@ class _Counts:
 
 
 class _Numbers:
-    """The mean of a number."""
-
     def __init__(self, part: Part, truth: Truth) -> None:
         question, steps = number_question(part.question), part.protocol.thermometer
         self.scale = Scale(question.low, question.high, steps.resolution, steps.noise)

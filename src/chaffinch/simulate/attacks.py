@@ -148,7 +148,6 @@ class Attack:
 
 
 def _crowds(part: Part, crowd: int) -> Iterator[Attack]:
-    """Yield attacks among different crowds: on the target's values, or away from them."""
     others = crowd - 1
     places = sorted({round(others * step / (_GRID - 1)) for step in range(_GRID)})
     if not Attack(part, crowd, 0, 0).is_pair or len(part.labels) == 2:

@@ -279,8 +279,6 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """What was seen in one attack besides its tallies."""
-
     path: str
     order: float
     repeats: float
@@ -306,7 +304,6 @@ def _watch(attack: Attack, path: str, worlds: list[Seen], seed: tuple[int, int])
 
 
 def _seen_besides(seen: list[_Watched]) -> dict[str, Any]:
-    """Return what was watched in all attacks together, as an audit has it."""
     laws = [law for one in seen for law in one.laws]
     sizes = [alike for one in seen for alike in one.sizes]
     paths = {one.path for one in seen}
@@ -336,7 +333,6 @@ def _in_crowd(part: Part, planned: int, crowd: int) -> Part:
 
 
 def _affordable(part: Part, crowd: int, trials: int) -> int:
-    """Return how many collections of so much noise can be made."""
     messages = crowd * part.protocol.expected_messages(part.question)
     return max(_LEAST_TRIALS, min(trials, int(_MOST_MESSAGES / messages)))
 
@@ -385,7 +381,6 @@ def _bounds(likely: Floats, other: Floats, places: Floats, delta: float, alpha: 
 
 
 def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float:
-    """Return a p-value that the real path and the sampler have one law."""
     root, place = seed
     draws = generator(root, "tallies", place, world)
     runs = 2 * len(seen.tallies)
@@ -403,7 +398,6 @@ def _sizes_alike(part: Part, worlds: list[Seen]) -> list[float]:
 
 
 def _union(values: list[float]) -> float:
-    """Return a p-value of all together."""
     return min(1.0, len(values) * min(values)) if values else 1.0
 
 
@@ -416,7 +410,6 @@ def _uncut(part: Part, crowd: int) -> bool:
 def _worlds(
     attack: Attack, trials: int, pipeline: Pipeline, seed: tuple[int, int]
 ) -> tuple[str, list[Seen]]:
-    """Return both worlds, each from its own branch of the seed."""
     root, place = seed
     if attack.crowd > _LARGEST_REAL_CROWD:
         worlds = []

@@ -327,7 +327,6 @@ class _Tries:
     def _chance(
         self, trials: NDArray[np.float64], hits: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the logarithm of the binomial law."""
         ways = special.gammaln(trials + 1) - special.gammaln(hits + 1)
         ways = ways - special.gammaln(trials - hits + 1)
         chance = special.xlogy(hits, self.single) + special.xlog1py(trials - hits, -self.single)

@@ -146,8 +146,6 @@ def audit_randomizer(  # noqa: PLR0913 - one for each option
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Answers by their place, and how to draw the messages of one of them."""
-
     answers: tuple[Any, ...]
     draw: Callable[[int, int], list[_Messages]]
     """(place of an answer, how often) → the messages of each time."""
@@ -156,7 +154,6 @@ class _Source:
 def _source(
     randomizer: Any, answers: Iterable[Any] | None, users: int, seed: int | None
 ) -> tuple[_Source, int | None, Callable[[float], float]]:
-    """Return the source, the seed if one decides, and what is claimed at a delta by itself."""
     if callable(randomizer):
         if answers is None or isinstance(answers, (str, bytes)):
             rule = "a list of the answers to tell apart"
@@ -189,7 +186,6 @@ def _source(
 
 
 def _messages(sent: object) -> _Messages:
-    """Return what was sent as messages; a list is several, anything else is one."""
     return [_message(one) for one in sent] if isinstance(sent, list) else [_message(sent)]
 
 
@@ -220,7 +216,6 @@ class _Attack:
     score: Callable[[_Messages], float]
 
     def scores(self, source: _Source, world: int, trials: int) -> Floats:
-        """Return the scores of fresh views of a world."""
         views = _views(source, self.one if world else self.zero, self.other, self.users, trials)
         return np.fromiter(map(self.score, views), np.float64, count=trials)
 
@@ -238,7 +233,6 @@ def _views(source: _Source, held: int, other: int, users: int, trials: int) -> I
 def _learned(
     source: _Source, users: int, trials: int, delta: float, see: Callable[..., Hashable] | None
 ) -> _Attack:
-    """Return the attack that does best on a first sample."""
     places = range(len(source.answers))
     look = see or _together
     if users == 1 or see is not None:

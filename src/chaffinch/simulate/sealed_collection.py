@@ -98,7 +98,6 @@ class SealedCollection:
             return replace(received.tally(opened.id), plan_id=self.asked.id)
 
     def _key_lists(self) -> list[KeyList]:
-        """Return what both parties tell devices of their keys."""
         return [
             KeyList.read(
                 keys.key_list(self.plan.id),

@@ -38,7 +38,6 @@ class _Filters:
     """How many bits an id sets."""
 
     def mechanism(self) -> cf.privacy.FlippedAudiences:
-        """Return what is seen of one id."""
         if self.filters is None or self.bits is None or self.flip is None:
             raise InvalidInput(
                 "filters",
@@ -118,8 +117,6 @@ def compare(
 
 
 def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> list[dict[str, Any]]:
-    """Return what is known of one id, each with how it was found."""
-
     def row(name: str, epsilon: float, method: str, *, guarantee: bool) -> dict[str, Any]:
         shown = promise_text(epsilon, 4)
         return {
@@ -216,7 +213,6 @@ def flips(
 def _found(
     *, epsilon: float, delta: float, filters: int, bits: int, hashes: int
 ) -> list[dict[str, Any]]:
-    """Return the flip probabilities, each with what it protects and how it was found."""
     from chaffinch.privacy.mechanisms.filters import audience_flip_probability, flip_probability_for
 
     of_id = audience_flip_probability(

@@ -114,7 +114,6 @@ class _ReachOptions:
     """Set estimates below 0 to 0, which biases small ones upwards."""
 
     def groups(self, audience: Audience) -> list[Group]:
-        """Return the groups that are asked for, publishers in the order of the plan."""
         from chaffinch.reach import Group
 
         def named(words: str) -> tuple[str, ...]:
@@ -179,14 +178,12 @@ def analyze(
 
 
 def _named_file(name: str) -> str:
-    """Return the path of filters, their address or a pattern; nothing else will do."""
     if is_address(name) or is_pattern(name):
         return name
     return str(require_file(paths.require_name(Path(name))))
 
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
-    """Return what a ledger pays for a release."""
     from chaffinch.reach.analyzer.reach_analysis import charge_release
 
     pay = partial(charge_release, account.ledger, plan, release)

@@ -114,7 +114,6 @@ def plan(
 
 
 def _warn(found: ReachPlan, output: Output) -> None:
-    """Say of a weak promise that publishers have to agree to it."""
     from chaffinch.reach.publisher.filter_making import WITHIN
 
     promises = [one for one in (found.guarantee, found.shuffler_guarantee) if one is not None]
@@ -162,7 +161,6 @@ def _shuffler_target(asked: _Asked, target: cf.Target) -> cf.Target | None:
 
 
 def _sizes(words: tuple[str, ...]) -> dict[str, int]:
-    """Return the expected audiences of ``NAME=SIZE`` words."""
     found: dict[str, int] = {}
     for word in words:
         name, _, size = word.rpartition("=")
@@ -253,7 +251,6 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 
 
 def _show_options(found: ReachPlan, output: Output) -> None:
-    """Print what was weighed; only the chosen way is calibrated."""
     from chaffinch.reach.planning.reach_planner import CLOSE, ENOUGH
 
     helped = "the analyzer" if found.shuffler is None else "the shuffler"

@@ -175,7 +175,6 @@ def encode(  # noqa: PLR0913 - the options of a verb
 
 
 def _source(name: str, columns: _Columns, work: EngineOptions) -> Table | list[Piece]:
-    """Return the table of ids; for a cluster the pieces that its tasks read."""
     from chaffinch.tables.pieces import pieces_of
     from chaffinch.tables.read import open_table
 

@@ -107,6 +107,5 @@ def _is_demo(out: Path, plan: ReachPlan) -> bool:
 
 
 def _table(made_up: Publishers, publisher: str) -> str:
-    """Return a publisher's table, with a row for each view."""
     ids = (one for column in made_up.id_columns(publisher) for one in column.to_pylist())
     return "\n".join(["id", *ids, ""])
