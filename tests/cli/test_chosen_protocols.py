@@ -41,4 +41,4 @@ def test_refused_rows_on_the_command_line(cli: Callable[..., Done], tmp_path: Pa
     done = cli(*words, "--protocol", "flips, 8 copies", "--max-messages", 2)
     assert (done.code, "more than 2 messages" in " ".join(done.err.split())) == (3, True)
     done = cli("plan", "--check", tmp_path / "x.plan.json", "--protocol", "flips")
-    assert (done.code, "where something is planned" in done.err) == (2, True)
+    assert (done.code, "only when a plan is made" in done.err) == (2, True)

@@ -153,7 +153,7 @@ def test_usage_errors_as_json(cli: Callable[..., Done]) -> None:
 def test_words_that_mean_nothing_are_named(cli: Callable[..., Done]) -> None:
     done = cli("encode", "a.csv", "b.csv", "--plan", "plan.json")
     assert done.code == 2
-    assert "no words that mean nothing to it. Got 'b.csv'." in " ".join(done.err.split())
+    assert "arguments must be those of the command. Got 'b.csv'." in " ".join(done.err.split())
 
 
 def test_the_handler_of_signals_is_given_back() -> None:

@@ -38,7 +38,7 @@ def test_a_first_hop_may_have_keys_of_both_kinds(cli: Callable[..., Done], tmp_p
 
 
 def test_rotating_is_for_a_timer(cli: Callable[..., Done], keys: Path) -> None:
-    assert "nothing was due" in cli("keys", "rotate", keys).err
+    assert "no key was due" in cli("keys", "rotate", keys).err
     done = cli("keys", "rotate", keys, "--at-once")
     assert done.code == 0
     words = [line.split()[:2] for line in done.out.splitlines() if line[:1].isdigit()]

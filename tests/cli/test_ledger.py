@@ -96,7 +96,7 @@ def test_messages_from_a_pipe_are_paid_for_where_a_file_keeps_the_release(
     send = f"chaffinch shuffle e.parquet {mine_too} --record $(mktemp -u record-XXXXXX)"
     for line in LINES[way]:
         done = shell(line.format(send=send, analyze=analyze), folder)
-        assert "a file where messages come from a pipe" in done.stderr, (line, done)
+        assert "the messages come from a pipe" in done.stderr, (line, done)
         assert done.returncode == 2, (line, done)
     ledger = Ledger.open(budget[0], mark=budget[2])  # type: ignore[arg-type]
     assert list(ledger.entries()) == []

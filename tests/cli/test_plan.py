@@ -100,7 +100,7 @@ def test_checking_a_plan(cli: Callable[..., Done], folder: Path) -> None:
     assert (done.code, "its guarantee holds" in done.err) == (0, True)
     assert json.loads(cli("plan", "--check", path, "--json").out)["verified"] is True
     shown = cli("plan", "--check", path, "--explain").out
-    assert "keeps no alternatives" in shown
+    assert "holds no alternatives" in shown
     assert "→" not in shown
 
 

@@ -178,7 +178,7 @@ def test_checking_a_plan(cli: Callable[..., Done], campaign: Path) -> None:
     path = campaign / "campaign.plan.json"
     done = cli("reach", "plan", "--check", path)
     assert (done.code, "its guarantee holds" in done.err) == (0, True)
-    assert "keeps no other ways" in done.out
+    assert "holds no alternatives" in done.out
     assert json.loads(cli("reach", "plan", "--check", path, "--json").out)["verified"] is True
     assert cli("plan", "--check", path).code == 2  # a plan of another kind
 
@@ -346,7 +346,7 @@ def test_ids_are_spelled_by_the_rule_of_the_plan(
     assert "canary" not in refused.out + refused.err
     done = cli(*encoding(campaign, "daily"), "--unfit", "skip", "--missing", "skip")
     assert done.code == 0, done
-    assert "6,000 ids spelled anew, by the rule e-mail" in done.err
+    assert "6,000 ids changed by the rule e-mail" in done.err
     assert "skipped: 1 row without an id, 1 row with an id that does not fit" in done.err
     # Nobody but the publisher is told.
     assert b"6000" not in (campaign / "daily.filter").read_bytes().split(b"\n")[1]

@@ -107,7 +107,7 @@ def test_what_is_left_to_whom_is_compared(cli: Callable[..., Done], campaign: Pa
 def test_the_whole_way(cli: Callable[..., Done], campaign: Path) -> None:
     done = cli(*shuffling(campaign))
     assert done.code == 0, done
-    assert "in no order" in done.err
+    assert "without their order" in done.err
     columns = campaign / "campaign.columns"
     assert stat.S_IMODE(columns.stat().st_mode) & 0o077 == 0
     shown = cli(*analyzing(campaign, "campaign.columns"), "--json")
@@ -152,7 +152,7 @@ def test_nothing_else_is_overwritten(cli: Callable[..., Done], campaign: Path) -
     other = (campaign / "campaign.columns").read_bytes()
     words = [one if one != campaign / "record" else campaign / "new" for one in shuffling(campaign)]
     done = cli(*words)
-    assert (done.code, "other shuffled columns" in done.err) == (2, True), done
+    assert (done.code, "same shuffled columns" in done.err) == (2, True), done
     assert (campaign / "campaign.columns").read_bytes() == other
     # No other verb writes there either.
     done = cli("reach", "plan", *TWO, "-o", campaign / "campaign.columns")

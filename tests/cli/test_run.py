@@ -171,8 +171,8 @@ def test_the_demo(
     # Noise is added here, and reports are sealed: what is said of the two is one story.
     told = " ".join(done.out.split())
     assert "Noise was added here, by whoever ran this" in told
-    assert "got its noise first and was then sealed" in told
-    assert "one process was all of them, so whoever ran it knows the exact numbers" in told
+    assert "Noise was added to every report before it was sealed" in told
+    assert "one process ran all parties, so whoever ran it knows the exact numbers" in told
     assert "demo-output/release.html" in done.out
     assert "chaffinch rehearse  (each party as a process)" in done.out
     tried, _, last = done.out.strip().splitlines()[-3:]

@@ -45,9 +45,9 @@ def test_an_answer_arrives_once(services: Services, words: list[object], cli: Cl
     first, second = (cli(*words, "--answer", "b") for _ in range(2))
     assert (first.code, second.code) == (0, 0)
     assert "1 report arrived" in first.err
-    assert "arrived before" in second.err
-    assert "that one counts" not in first.err
-    assert "that one counts, and what was given now is not sent" in second.err
+    assert "have arrived" in second.err
+    assert "that answer counts" not in first.err
+    assert "that answer counts, and the new one is not sent" in second.err
     assert services.counted() == [[1]]
 
 
@@ -70,7 +70,7 @@ def test_an_outbox_that_is_not_there_has_delivered_nothing(
     (tmp_path / "outbux").mkdir(mode=0o700)
     empty = cli(*words[:-1], tmp_path / "outbux", "--resume")
     assert (empty.code, "arrived" in empty.err) == (0, False)
-    assert "nothing was waiting: this outbox was asked to send nothing for this plan" in empty.err
+    assert "nothing to send: this outbox has never had a report for this plan" in empty.err
 
 
 def test_a_table_arrives_row_by_row(
@@ -115,9 +115,9 @@ def test_what_was_given_up_is_said_also_with_an_error(
     services.script = [Kind.OUTDATED_KEYS, 404]
     stopped, done, again = (cli(*words, "--resume") for _ in range(3))
     assert (stopped.code, done.code, again.code) == (5, 0, 0)
-    assert "warning: 1 report may have arrived or not" in " ".join(stopped.err.split())
+    assert "warning: 1 report may or may not have arrived" in " ".join(stopped.err.split())
     assert "1 report arrived" in done.err
-    assert "arrived before, or was given up" in " ".join(again.err.split())
+    assert "have arrived, or were given up" in " ".join(again.err.split())
 
 
 # It may strike before anybody holds the socket that was made: the process ends anyway.

@@ -54,7 +54,7 @@ def test_an_estimate_below_nothing_is_explained_by_its_name() -> None:
     (note,) = [one for one in release.notes if "below 0" in one]
     assert all(name in note for name in below)
     for shown in (str(release), release.page(), release._repr_html_()):
-        assert "stands for few ids or none" in shown
+        assert "means few ids or none" in shown
 
 
 def lists(shared: int, size: int = 20_000) -> list[list[str]]:

@@ -119,7 +119,7 @@ def test_a_refusal_tells_what_all_releases_would_promise(plan: cf.Plan, table: C
     with pytest.raises(DataRepeated) as refused:
         cf.run(plan, table)
     found = re.search(
-        r"another one like the last they would promise \(([0-9.]+), 2e-06\)", str(refused.value)
+        r"one more like the last they would promise \(([0-9.]+), 2e-06\)", str(refused.value)
     )
     assert found is not None, refused.value
     both = together(cf.run(plan, table, again=True))

@@ -223,7 +223,7 @@ def test_a_run_that_is_stopped_after_it_has_paid_is_finished_by_the_same_call(
         command = json.loads((waiting / "waiting.json").read_text())["command"]
         assert command == "the same call of chaffinch.run in Python"
         other = table | {"tea": ["yes"] * USERS}
-        with pytest.raises(InvalidInput, match="waits to be finished") as refused:
+        with pytest.raises(InvalidInput, match="still to be finished") as refused:
             cf.run(plan, other, out, payer, **kind)
         assert "finish with: the same call of chaffinch.run in Python" in refused.value.hint
         notes: list[str] = []

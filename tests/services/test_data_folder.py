@@ -125,7 +125,7 @@ def test_status_makes_nothing_and_names_the_problem(
     shutil.rmtree(data)
     assert main(words) == 1, "what was taken is nowhere"
     said = " ".join(capsys.readouterr().out.split())
-    assert "Nothing could be counted: the data of these keys is not there." in said
+    assert "Nothing could be counted: the data of these keys is missing." in said
     assert "ADD UP" not in said
     assert main([*words, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["adds_up"] is False

@@ -435,7 +435,8 @@ def test_ctrl_c_says_that_the_same_command_sends_the_same_bytes(
     words += ["--keys", str(campaign.folder / "daily-keys")]
     assert main(words) == 130
     assert capsys.readouterr().err == (
-        "the filter may have arrived or not: the same command again sends it, and nothing twice\n"
+        "the filter may or may not have arrived: the same command sends the same bytes again, "
+        "which count once\n"
         "stopped\n"
     )
 

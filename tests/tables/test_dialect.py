@@ -41,7 +41,7 @@ def test_the_separator_is_found(sign: str, end: str) -> None:
 
 def test_a_separator_that_was_said_is_not_told() -> None:
     assert opened(written(";"), separator="semicolon").notes == ()
-    assert opened(written(";")).notes == ("its cells are parted by ';'",)
+    assert opened(written(";")).notes == ("its cells are separated by ';'",)
 
 
 def test_two_readings_are_refused() -> None:

@@ -169,7 +169,7 @@ REPEATED: dict[str, tuple[str, Callable[[], bytes], int]] = {
 @pytest.mark.parametrize("case", all_but(REPEATED, "many columns of JSON", "gaps of one column"))
 def test_text_that_is_little_but_repetitions_is_refused(case: str) -> None:
     kind, make, columns = REPEATED[case]
-    with pytest.raises(InvalidTable, match="little but repetitions"):
+    with pytest.raises(InvalidTable, match="almost nothing but repetitions"):
         rows_of(make(), kind, columns)
 
 

@@ -1,4 +1,4 @@
-"""The analyzer's step by itself: shuffled messages become a release."""
+"""The step of the analyzer: make a release of shuffled messages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def analyze(
     Parameters
     ----------
     messages
-        Files of shuffled messages, folders that a cluster has filled, and patterns of either,
-        together one batch; - or nothing reads a pipe.
+        Files of shuffled messages, folders that a cluster has written, or patterns of either, which
+        together are one batch; - or no argument reads a pipe.
     plan
         The plan file.
     out
@@ -48,8 +48,8 @@ def analyze(
     finished = finish_release(targets, made.payer, output.say, inputs=inputs)
     if finished:
         output.say(
-            "finished an earlier command that was stopped after it had paid: its release is in its "
-            "place"
+            "finished an earlier command that was interrupted after the charge: its release is now "
+            "in place"
         )
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with paths.explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
@@ -69,8 +69,8 @@ def _refuse_to_lose(messages: Sequence[str], targets: Sequence[Path]) -> None:
     if any(map(paths.is_piped, messages)) and all(map(is_special, targets)):
         raise InvalidInput(
             "output",
-            "a file where messages come from a pipe and a ledger pays",
+            "a file, because a ledger pays and the messages come from a pipe",
             Unquoted("none"),
-            hint="add -o FILE, or keep the shuffled messages in a file: what a pipe carried cannot "
-            "be released again if nobody gets to see it",
+            hint="add -o FILE, or keep the shuffled messages in a file: messages from a pipe "
+            "cannot be read again, so a release that nobody saw would be lost after its charge",
         )

@@ -1,4 +1,4 @@
-"""Attack the real pipeline: how private a plan is at least."""
+"""Attack the real pipeline: a lower bound of the epsilon of a plan."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ def audit(
 ) -> int:
     """Attack the real pipeline and bound its epsilon from below.
 
-    Were a bound above what is claimed, something would be wrong, and this would fail. It fails
-    as well where a question is not tested, because no attacked crowd is promised anything.
+    If a lower bound is above the claimed epsilon, something is wrong, and the command fails. It
+    also fails if a question is not tested because no attacked crowd has a claimed epsilon.
 
     Parameters
     ----------
     plan
         The plan file.
     trials
-        How many collections are made of each of two worlds that differ in one answer, at least
-        1000: fewer where they are large, 20 times as many where only their tallies are drawn.
+        The number of collections of each of two worlds that differ in one answer, at least 1000. Of
+        large collections fewer are made; where only tallies are drawn, 20 times as many.
     crowd
-        Attack a crowd of this size only, smaller than the plan's to make attacks stronger.
+        Attack only a crowd of this size; one that is smaller than the plan's makes attacks
+        stronger.
     seed
-        Makes the result repeatable; without one a fresh seed is drawn and shown.
+        Makes the result repeatable; by default a fresh seed is drawn and shown.
     """
     from chaffinch.simulate.audits import audit as attacked
 

@@ -1,4 +1,4 @@
-"""A table against a survey: every cell is looked at, and all faults are told at once."""
+"""Check every cell of a table against a survey, and report all faults at once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check(
 ) -> None:
     """Check every cell of a table against a survey, before anything is planned.
 
-    All faults are told at once: how many cells of which column break which rule, and the first
-    rows. What the cells hold is not shown. What is no fault but counts as something else than what
-    it holds is told, too: blank cells, unlisted ones, clipped numbers. This is for whoever holds
-    the table: these counts are not protected, so they are no part of any release.
+    All faults are reported at once: how many cells of which column break which rule, and the first
+    rows. The content of cells is never shown. Cells that are no fault but count as something else
+    are reported, too: blank cells, unlisted values, clipped numbers. The report is for whoever
+    holds the table: its counts are exact, so no release contains them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact parameters of every protocol beside what published formulas ask for."""
+"""Exact parameters of every protocol beside those of published formulas."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def compare(  # noqa: PLR0913 - one for each option
     plot: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Set exact parameters beside published formulas, or bounds of a randomizer side by side.
+    """Compare exact parameters with published formulas, or several bounds of one randomizer.
 
-    Exact ones are proven for every crowd of that size. Published ones are claims: some ask
-    for too much, and some do not hold. Beside them stands what a trusted centre would add, and
-    how many people it would need for the same error. With --local-epsilon (k-ary randomized
-    response, or another --randomizer) or --table (any randomizer) it shows what shuffling makes of
-    it: exact, blanket, clones, closed forms, variation ratio.
+    Exact parameters are proven for every crowd of that size. Published ones are claims: some ask
+    for too much noise, and some do not hold. For comparison the command shows the noise that a
+    trusted centre would add, and how many people it would need for the same error. With
+    --local-epsilon (k-ary randomized response, or another --randomizer) or --table (any randomizer)
+    it shows the epsilon after shuffling: exact, blanket, clones, closed forms, variation ratio.
 
     Parameters
     ----------
     users
-        The honest users a guarantee counts on.
+        The honest users that the guarantee counts on.
     delta
         The delta to promise.
     epsilon
@@ -62,15 +62,15 @@ def compare(  # noqa: PLR0913 - one for each option
     local_epsilon
         Compare bounds of a randomizer among --values, with this local epsilon.
     randomizer
-        Which one: k-ary response (also GRR or k-RR; if none is named), symmetric or optimized unary
+        The randomizer: k-ary response (also GRR or k-RR; the default), symmetric or optimized unary
         encoding (SUE, OUE), local hashing (OLH), subset selection, or Laplace noise on a grid of
         --values points.
     table
         Compare bounds of the randomizer in a CSV or JSON file: a row of chances for each input.
     values
-        How many values there are in a question with a choice.
+        How many values there are to choose from.
     plot
-        Draw the bounds into a file: .svg, .png or .pdf.
+        The file for a figure of the bounds: .svg, .png or .pdf.
     """
     ways = {"epsilon": epsilon, "local-epsilon": local_epsilon, "table": table}
     given = [name for name, value in ways.items() if value is not None]

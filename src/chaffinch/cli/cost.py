@@ -26,19 +26,19 @@ def cost(
 ) -> None:
     """Estimate what a collection costs: messages, bytes, processor time, money.
 
-    Messages and bytes follow from the plan; processor time from units that were measured on one
-    core. It is the cost of one round.
+    Messages and bytes follow from the plan, processor time from measurements on one core. All costs
+    are for one round.
 
     Parameters
     ----------
     plan
         A plan file, of a survey or of a reach.
     users
-        How many people take part [default: those of the plan]. Of a reach: ids of all publishers.
+        How many people take part [default: as in the plan]. For a reach: the ids of all publishers.
     hops
-        Hops that sealed reports pass [default: those that the plan names, or 1]; 0 is for files
-        that nobody seals. Of a reach: 1 for filters that are sealed and pass the shuffler of the
-        plan, 0 for files that people carry [default: 1 if the plan names parties, or 0].
+        The number of hops that sealed reports pass [default: as in the plan, or 1]; 0 for files
+        that are not sealed. For a reach: 1 for sealed filters that pass the shuffler of the plan, 0
+        for files that people carry [default: 1 if the plan names parties, else 0].
     core_hour
         The price of one core for one hour, in any currency.
     gigabyte_month
@@ -46,7 +46,7 @@ def cost(
     gigabyte_out
         The price of 10⁹ bytes that an operator sends.
     days
-        How long bytes are stored.
+        How many days bytes are stored.
     """
     from chaffinch.planning.costs.cost import Prices
 

@@ -1,4 +1,4 @@
-"""The whole pipeline on made-up people, with reports that are sealed."""
+"""The whole pipeline on made-up people, with sealed reports."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def demo(
 ) -> None:
     """Show the whole pipeline on made-up people.
 
-    Each report is sealed; a shuffler opens the envelopes and puts all messages into a new order,
-    an analyzer opens the messages and counts. `rehearse` does the same with real processes.
+    Each report is sealed. A shuffler opens the envelopes and puts all messages into a random order;
+    an analyzer opens the messages and counts them. `rehearse` does the same with a process for each
+    party.
 
     Parameters
     ----------
@@ -79,12 +80,12 @@ def demo(
     output.drawing(release.text(width=output.width, truths=counts))
     output.words("")
     output.words(
-        "Every report got its noise first and was then sealed, as a device does it: "
+        "Noise was added to every report before it was sealed, as on a device: "
         f"{sealed.envelopes:,} envelopes of {sealed.envelope_bytes:,} bytes, all of one length, "
         f"went to the shuffler ({sealed.envelopes * sealed.envelope_bytes / 1e6:,.0f} MB), and "
         f"{sealed.messages:,} sealed messages of {sealed.message_bytes} bytes reached the "
-        "analyzer in an order that tells nothing. Here one process was all of them, so whoever ran "
-        "it knows the exact numbers. Where each is a party of its own, nobody does."
+        "analyzer in a random order. Here one process ran all parties, so whoever ran it knows the "
+        "exact numbers. If each party is run by another operator, nobody knows them."
     )
     output.words("")
     output.words(
@@ -96,7 +97,7 @@ def demo(
     output.drawing(f"See       chaffinch rehearse  (each party as a process{_needed()})")
     output.drawing(f"Look at   {out / 'release.html'}  (open it in a browser)")
     output.drawing(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
-    output.drawing("Or take the same people the whole way yourself:")
+    output.drawing("Or run the whole pipeline on the same people yourself:")
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
 
 
@@ -115,7 +116,7 @@ def _is_demo(out: Path, plan: Plan) -> bool:
 
 def _needed() -> str:
     there = all(find_spec(name) for name in _OF_SERVICES)
-    return "" if there else "; it needs `pip install '.[services]'`, which is not there yet"
+    return "" if there else "; first: pip install '.[services]'"
 
 
 @dataclass(frozen=True)

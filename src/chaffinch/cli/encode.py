@@ -1,4 +1,4 @@
-"""A device's step by itself: a table of answers becomes messages."""
+"""The step of the devices: encode a table of answers as messages."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def encode(
     work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Turn a table of answers into messages, as their senders would.
+    """Encode a table of answers as messages, as people's devices would.
 
-    The plan is verified first. What comes out is for the shuffler only. How many cells are blank,
-    unlisted or clipped is told on standard error, for whoever holds the table; with --engine spark
-    nobody counts them.
+    The plan is verified first. The messages are for the shuffler only. The numbers of blank,
+    unlisted and clipped cells are reported on standard error, for whoever holds the table; with
+    --engine spark they are not counted.
 
     Parameters
     ----------
     data
-        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. It may be in many
-        files: name their folder, or a pattern such as 'part-*.parquet'; the first one tells how all
-        of them are written.
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - or no argument reads a pipe. It may be in
+        many files: name their folder, or a pattern such as 'part-*.parquet'; the first file tells
+        how all of them are written.
     plan
         The plan file.
     out
-        Where the messages go: a Parquet file, or - (the default) for the next command; with
+        The Parquet file for the messages, or - (the default) for a pipe to the next command; with
         --engine spark a new folder.
     round
-        Which round this is, for a plan of several.
+        The number of this round, for a plan of several rounds.
     """
     target = work.message_target(out, as_json=output.json, inputs=[plan, data])
     from chaffinch.runs.asked import planned_collection
@@ -120,8 +120,8 @@ def _files(asked: PlannedCollection, given: TableInput, output: Output) -> Table
             "people",
             "told apart by rows with --engine spark, and where a table is in many files",
             Unquoted("a column of people"),
-            hint="one row of each person must be chosen before: all rows of a person would have "
-            "to come together",
+            hint="choose one row of each person first: the rows of a person may be in different "
+            "files or on different machines",
         )
     files = TableFiles.of(source, format=given.format, settings=given.settings)
     for words in files.first.notes:

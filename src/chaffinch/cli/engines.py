@@ -1,4 +1,4 @@
-"""Which engine does the bulk work of a verb, and where a cluster reads and writes."""
+"""Options of a verb that an engine works for: this machine, or a cluster."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class EngineOptions:
     """Who does the work."""
 
     engine: str = "local"
-    """local: this machine; spark: a cluster, which reads and writes files that all of its machines
-    see, or addresses such as s3://bucket/folder, and writes a batch as a folder."""
+    """local: this machine; spark: a cluster. A cluster reads and writes files that all of its
+    machines see, or addresses such as s3://bucket/folder; it writes a batch as a folder."""
     master: str | None = None
-    """The cluster of the engine spark, such as spark://host:7077; without it where Spark's own
-    configuration says, or on the cores of this machine."""
+    """The master of the Spark cluster, such as spark://host:7077; by default the one in Spark's own
+    configuration, or the cores of this machine."""
     patience: float = 120.0
-    """How many seconds to wait for a free worker of that cluster."""
+    """How many seconds to wait for a free worker of the cluster."""
 
     @property
     def on_cluster(self) -> bool:

@@ -1,4 +1,4 @@
-"""One place where everything that can go wrong becomes one message and an exit code."""
+"""Turn every error into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def _run(command: Callable[[], Any], *, as_json: bool) -> int:  # noqa: PLR0911 
         return _failed(_usage(error), as_json=as_json)
     except ChaffinchError as error:
         if error.reason is Reason.READER_GONE:
-            return _deaf()
+            return _end_silently()
         return _failed(error, as_json=as_json)
     except BrokenPipeError:
-        return _deaf()
+        return _end_silently()
     except OSError as error:
         if error.errno is None:
             return _unexpected(error, as_json=as_json)
@@ -112,7 +112,7 @@ def _usage(error: CycloptsError) -> ChaffinchError:
     hint = f"see `{' '.join(('chaffinch', *(error.command_chain or ()), '--help'))}`"
     if isinstance(error, UnusedCliTokensError):
         left = " ".join(error.unused_tokens or ()).replace(STREAM, "-")
-        words = f"The command must have no words that mean nothing to it. Got {left!r:.80}."
+        words = f"The arguments must be those of the command. Got {left!r:.80}."
     elif isinstance(error, MissingArgumentError) and error.argument is not None:
         # A word that stands at its place is called by its name there, as in the help.
         bare = error.argument.name.lstrip("-").upper()
@@ -150,7 +150,7 @@ def _failed(error: ChaffinchError, *, as_json: bool) -> int:
         try:
             sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
         except OSError:
-            _deaf()
+            _end_silently()
     else:
         _tell(f"error: {error.message}")
         if error.hint:
@@ -158,7 +158,7 @@ def _failed(error: ChaffinchError, *, as_json: bool) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        _deaf()  # Python would try again at its end, and end with a code of its own.
+        _end_silently()  # Python would try again at its end, and end with a code of its own.
     return code
 
 
@@ -184,8 +184,8 @@ def _tell(words: str) -> None:
         return  # nobody listens; the exit code still tells
 
 
-def _deaf() -> int:
-    """End without a word: standard output goes nowhere from here on."""
+def _end_silently() -> int:
+    # From here on standard output goes nowhere: Python flushes it once more when it ends.
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _PIPE
@@ -194,7 +194,7 @@ def _deaf() -> int:
 # ----------------------------------------------------------------------------
 # Exit codes: what each means, and which error leads to which.
 
-OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, _STORAGE, _UNEXPECTED, _INTERRUPTED, _PIPE = (
+OK, PROBLEM, _USAGE, _NO_PLAN, REFUSED, _STORAGE, _UNEXPECTED, _INTERRUPTED, _PIPE = (
     0,
     1,
     2,
@@ -208,15 +208,15 @@ OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, _STORAGE, _UNEXPECTED, _INTERRUPTED, _PIP
 
 _MEANINGS = {
     OK: "all went well",
-    ASTRAY: "what a service has taken does not add up, it does not answer, or it has a problem; "
+    PROBLEM: "the numbers of a service do not add up, it does not answer, or it has a problem; "
     "only `status` ends so",
-    _USAGE: "the command, a file or a table is not as it must be",
-    _NO_PLAN: "nothing meets what was asked for",
+    _USAGE: "the command, a file or a table is not valid",
+    _NO_PLAN: "no plan or parameter meets what was asked for",
     REFUSED: "refused, because the guarantee or the budget would not hold",
-    _STORAGE: "a file, a disk, a service or the machine did not do what it should",
+    _STORAGE: "a file, a disk, a service or the machine failed",
     _UNEXPECTED: "a fault in chaffinch itself",
     _INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
-    _PIPE: "the reader of a pipe went away; nothing is said",
+    _PIPE: "the reader of a pipe closed it; nothing is printed",
 }
 """Every code the command can end with."""
 

@@ -1,4 +1,4 @@
-"""Figures and worked numbers that others published, drawn anew."""
+"""Published figures and worked numbers, redrawn."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def figures(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Draw published figures and worked numbers anew, beside what is exact.
+    """Redraw published figures and worked numbers beside the exact values.
 
-    Pictures are SVG, tables CSV; one page, figures.html, shows them all with what was published
-    and what is true of it. For example: `chaffinch figures all -o figures`
+    Figures are SVG files, tables are CSV files. The page figures.html shows all of them, with what
+    was published and whether it is true. For example: `chaffinch figures all -o figures`
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The key folder of a party: make one, look at it, let its keys rotate."""
+"""The key folder of a party: create and show it, rotate and destroy its keys."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def create(
     kem: Literal["x25519", "x25519-ml-kem-768"] = "x25519",
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Make a key folder: a new identity and a first key. Prints the identity, for the plan.
+    """Make a key folder with a new identity and a first key, and print the identity for the plan.
 
     Parameters
     ----------
     folder
         A folder that does not exist yet.
     kem
-        What the keys are for; the second one withstands quantum computers, and is for the first
-        hop of a plan that asks for it (outer_kem).
+        The kind of the keys; the second one withstands quantum computers, and is for the first hop
+        of a plan that asks for it (outer_kem).
     """
     from chaffinch.keys import KeyFolder
     from chaffinch.plans.parties import KEMS
@@ -50,7 +50,7 @@ def create(
 
 @app.command(sort_key=1)
 def show(folder: Path, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
-    """Show the identity of a party and how far on each key is; no secret is shown.
+    """Show the identity of a party and the state of each key; no secret is shown.
 
     Parameters
     ----------
@@ -70,31 +70,32 @@ def rotate(
     expired_days: float = 2.0,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Let every key take the step that is due, if one is; run it from a timer, at any rate.
+    """Change the state of every key for which this is due; run this regularly, from a timer.
 
-    A service that runs takes notice by itself, and destroys a closed key when nothing is left to
-    be opened with it.
+    A running service notices the change, and destroys a closed key when nothing is left to open
+    with it. How often this runs does not matter.
 
     Parameters
     ----------
     folder
         The key folder.
     at_once
-        Let a new key take over now, whatever the times; the present one expires.
+        Make a new key active now, whatever the periods say; the present one expires.
     pending_hours
-        How long a new key is known before devices seal for it.
+        How long a new key is published before devices seal for it.
     active_days
-        How long they do. Reports of one round that name different keys of the same party wait
-        for a crowd each: a key of a later hop or of the analyzer should last for a whole round.
+        How long devices seal for a key. Reports of one round that name different keys of the same
+        party wait for a crowd each, so a key of a later hop or of the analyzer should last for a
+        whole round.
     expired_days
-        How long reports are still taken for it.
+        How long reports are still accepted for an expired key.
     """
     from chaffinch.keys import Periods
 
     periods = Periods(pending_hours * 3600, active_days * 86_400, expired_days * 86_400)
     opened = _open(folder)
     changed = opened.rotate(at_once=at_once, periods=periods)
-    output.say(f"{count_of(len(changed), 'key')} changed" if changed else "nothing was due")
+    output.say(f"{count_of(len(changed), 'key')} changed" if changed else "no key was due")
     _show(opened, output)
 
 
@@ -105,16 +106,16 @@ def destroy(
     *,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Take nothing more for an expired key; its service destroys it when nothing needs it.
+    """Accept nothing more for an expired key; its service destroys it when nothing needs it.
 
-    That takes a minute or more: what was acknowledged is opened first.
+    That takes a minute or more, because acknowledged reports are opened first.
 
     Parameters
     ----------
     folder
         The key folder.
     number
-        The id of the key, as `keys show` tells it.
+        The id of the key, as `keys show` prints it.
     """
     opened = _open(folder)
     opened.close(number)
@@ -140,7 +141,7 @@ def list_keys(
     plan
         The plan file, which must name this party.
     out
-        Where the list goes.
+        The file for the list.
     """
     opened = _open(folder)
     found = paths.open_plan(plan, output)

@@ -1,4 +1,4 @@
-"""Privacy budgets in files: make one, look at it, charge it, check it."""
+"""Privacy budgets in files: create, show, charge and check a ledger."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Files:
     """The ledger."""
     _: KW_ONLY
     mark: Path
-    """Its high-water mark; best on another disk, so that an old copy of one is noticed."""
+    """Its high-water mark; best on another disk, so that an old copy of the ledger is noticed."""
 
     @property
     def named(self) -> tuple[Path, Path]:
@@ -57,9 +57,9 @@ def create(
     Parameters
     ----------
     epsilon
-        The most that all charges together may cost.
+        The largest epsilon that all charges together may have.
     delta
-        The delta that goes with it.
+        The delta of the budget.
     role
         Whose budget it is.
     """
@@ -84,19 +84,19 @@ def charge(
     subject: str = "",
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Charge one round of a plan; refused, with nothing charged, if it does not fit.
+    """Charge one round of a plan; if it does not fit, it is refused and nothing is charged.
 
     Parameters
     ----------
     plan
         The plan file.
     key
-        What this occasion is called; the same key is charged once. An analyzer names the
-        release, a client what it is asked (such as survey and round).
+        The name of this charge; the same key is charged once. An analyzer names the release, a
+        client what it is asked (such as survey and round).
     subject
-        A digest of what is handed out for the charge: an analyzer's batch, a client's
-        messages. An analyzer can repeat a key only with the same subject; a client that
-        repeats one without a subject sends the messages made then, no new ones.
+        A digest of what the charge pays for: an analyzer's batch, a client's messages. An analyzer
+        can repeat a key only with the same subject; a client that repeats a key without a subject
+        sends the messages made then, and no new ones.
     """
     from chaffinch.ledger import Charge
 
@@ -116,17 +116,17 @@ def check(
     plan: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> int:
-    """Read every page and row of a ledger, and say what a plan would cost on top.
+    """Verify every page and row of a ledger, and show what a plan would add.
 
-    Ends with code 4 when the plan does not fit.
+    Ends with code 4 if the plan does not fit.
 
     Parameters
     ----------
     plan
-        A plan file, to see what one round of it would bring the total to.
+        A plan file, to see the total after one round of it.
     """
     opened = files.open_ledger()
-    output.say(f"{files.path.name}: whole, and as far on as its mark")
+    output.say(f"{files.path.name}: intact, and as recent as its high-water mark")
     extra: dict[str, Any] = {}
     if plan is not None:
         from chaffinch.ledger import Charge

@@ -1,4 +1,4 @@
-"""What a verb prints: data on standard output, talk on standard error."""
+"""What a verb prints: data on standard output, messages on standard error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Output:
     json: Annotated[bool, Parameter(negative=(), show_default=False)] = False
     """Print one JSON document on standard output, and nothing else there."""
     quiet: Annotated[bool, Parameter(alias="-q", negative=(), show_default=False)] = False
-    """Say nothing on standard error except errors; a plan is made or checked without a word."""
+    """Print nothing on standard error except errors; `plan` prints nothing at all."""
 
     # ------------------------------------------------------------------ standard output
 

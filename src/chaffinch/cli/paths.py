@@ -95,7 +95,7 @@ def message_target(
 def require_name(path: Path) -> Path:
     """Return a path that is a name; refuse the pipe where only a file will do."""
     if is_pipe(path):
-        raise InvalidInput("file", "one with a name", "-", hint="a pipe will not do here")
+        raise InvalidInput("file", "one with a name", "-", hint="a pipe cannot be used here")
     return path
 
 
@@ -241,7 +241,7 @@ def _refuse_other_plan(path: Path, plan_id: str) -> None:
     if not same:
         raise InvalidInput(
             "output",
-            "another file than that of another plan",
+            "a new file, or that of the same plan",
             path.name,
             hint="name another file, or remove that one if nothing was made with it",
         )
@@ -251,7 +251,7 @@ def check_again(plan: AnyPlan, path: Path, output: Output) -> None:
     """Recompute the guarantee of a plan that was read, and say that it holds."""
     with output.thinking("recomputing the guarantee"):
         plan.verify()
-    output.say(f"{path.name}: whole, unchanged, and its guarantee holds (recomputed)")
+    output.say(f"{path.name}: intact, unchanged, and its guarantee holds (recomputed)")
 
 
 def write_plan(plan: AnyPlan, path: Path, output: Output) -> None:

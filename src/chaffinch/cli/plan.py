@@ -1,4 +1,4 @@
-"""Find a plan, show what was weighed, check a plan that came from elsewhere."""
+"""Find a plan and show the protocols that were compared, or check an existing plan."""
 
 from __future__ import annotations
 
@@ -33,48 +33,49 @@ class _Asked:
     """One question and what is promised, in place of a survey file."""
 
     choice: str | None = None
-    """Ask for one of these values: a,b,c (a gap is refused)."""
+    """Ask for one of these values: a,b,c (a missing answer is refused)."""
     bit: Annotated[bool, _FLAG] = False
-    """Ask yes or no."""
+    """Ask a yes/no question."""
     number: str | None = None
-    """Ask for a number between bounds: 0:60."""
+    """Ask for a number between two bounds: 0:60."""
     unit: Annotated[str, Parameter(show_default=False)] = ""
-    """What the number counts, such as minutes."""
+    """The unit of the number, such as minutes."""
     clip: Annotated[bool, _FLAG] = False
     """Move numbers beyond the bounds to the nearest bound; otherwise they are refused."""
     quantiles: Annotated[bool, _FLAG] = False
-    """Also tell how the numbers are spread; the mean gets less exact."""
+    """Also estimate the quantiles of the numbers; the mean becomes less exact."""
     flags: str | None = None
     """Ask several yes/no questions at once: a,b,c."""
     name: str = "answer"
-    """What the question is called."""
+    """The name of the question."""
     users: int | None = None
-    """How many honest people are sure to answer."""
+    """How many honest people are certain to answer."""
     epsilon: float | None = None
     """Promise at most this epsilon."""
     delta: float | None = None
-    """The chance that the promise may fail with [default: min(1e-8, 1/(100 users))]."""
+    """The delta of the promise [default: min(1e-8, 1/(100 users))]."""
     error: str | None = None
-    """Or allow this error, such as 0.5% of the crowd, and get the best promise."""
+    """Or allow this error, such as 0.5% of the crowd, and get the smallest epsilon."""
     confidence: str | None = None
-    """The level of the intervals that are to be within the error [default: 95%]."""
+    """The confidence level of the intervals that must stay within the error [default: 95%]."""
     together: Annotated[bool, _FLAG] = False
-    """The error is for the intervals that hold for all values at once, not for each by itself."""
+    """Apply the error to intervals that hold for all values at once, not for each by itself."""
     rounds: int = 1
-    """How often the same people are asked."""
+    """How many times the same people are asked."""
     contributions: int = 1
     """How many reports each person sends into one batch."""
     max_messages: int = 64
     """How many messages of one report may be sealed, on average; padding is not counted."""
     local_epsilon: str | None = None
-    """The most that may be left if shuffler and analyzer collude, or none: nothing need be left."""
+    """The largest epsilon that may remain if shuffler and analyzer collude, or none for no
+    limit."""
     influence: float | None = None
-    """The most that one dishonest report may move a count, in people."""
+    """The most by which one dishonest report may move a count, in people."""
     honest: str = "100%"
-    """The chance of each person but the one protected to be honest; below 100% more reports are
-    waited for, so that fewer than the honest users are nearly never among them."""
+    """The chance that a person is honest, for everybody except the one protected. Below 100% the
+    plan waits for more reports, so that nearly always at least --users of them are honest."""
     title: Annotated[str, Parameter(show_default=False)] = ""
-    """A title for people to read."""
+    """A title for readers."""
 
 
 def plan(  # noqa: PLR0913 - one for each option
@@ -94,34 +95,37 @@ def plan(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Find the protocol that keeps a promise, or check a plan.
 
-    Give a survey file, or one question by options; a promise (--epsilon) or an error. The
-    smallest error is chosen (with --error: the smallest epsilon), or up to twice as much for a
-    protocol that still leaves an epsilon of at most 4 if shuffler and analyzer collude.
+    Give a survey file, or one question by options, with a promise (--epsilon) or an error
+    (--error). The protocol with the smallest error is chosen (with --error: the smallest epsilon).
+    Up to twice as much is accepted for a protocol whose local epsilon is at most 4: that epsilon
+    remains if shuffler and analyzer collude.
 
     Parameters
     ----------
     survey
         A survey file; `--example` prints one.
     out
-        Where the plan goes, such as browsers.plan.json; - for a pipe, which gets only that.
+        The file for the plan, such as browsers.plan.json; - writes the plan, and nothing else, to a
+        pipe.
     protocol
-        Take this protocol of the table, by its name; of a survey for all questions.
+        Take the protocol with this name in the table; for a survey, for all questions.
     explain
-        Say in sentences what is promised, what is sent and why this protocol.
+        Explain in sentences what is promised, what is sent and why this protocol was chosen.
     check
         Verify this plan file instead: recompute its guarantee from its parameters.
     certificate
-        Where a proof of the promise goes that anybody can check with tools/check_certificate.py.
+        The file for a proof of the promise, which anybody can check with
+        tools/check_certificate.py.
     parties
-        A file that names who shuffles and who analyzes: a plan for sealed reports, to be run by
-        `chaffinch serve`; it has another id than the same plan without them.
+        A file that names the shufflers and the analyzer. The plan is then for sealed reports and
+        `chaffinch serve`; its id is another one than that of the same plan without parties.
     example
-        Print a survey file with comments, to start from.
+        Print an example of a survey file, with comments.
     example_parties
-        Print such a file of parties.
+        Print an example of a file of parties, with comments.
     anyway
-        Also make a plan that is of no use: it protects nobody, or its error is the whole crowd;
-        or take a protocol that does not meet a wish.
+        Also make a plan that is of no use (it protects nobody, or its error is the whole crowd), or
+        take a protocol that does not meet a wish.
     """
     given = [survey is not None, asked != _Asked(), check is not None, example, example_parties]
     if sum(given) != 1:
@@ -129,13 +133,13 @@ def plan(  # noqa: PLR0913 - one for each option
             "plan",
             "asked for in one way: a survey file, a question by options, --check or an --example",
             Unquoted("several of them" if any(given) else "none of them"),
-            hint="what a survey promises and wishes stands in its file" if survey else "",
+            hint="the promise and the wishes of a survey are in its file" if survey else "",
         )
     if example or example_parties:
         _show_example(output, parties=example_parties)
         return
     if protocol is not None and check is not None:
-        raise InvalidInput("option --protocol", "given where something is planned", protocol)
+        raise InvalidInput("option --protocol", "given only when a plan is made", protocol)
     inputs = [survey or "-", check or "-", parties or "-"]
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, inputs, replaceable=Kind.PLAN)
@@ -297,7 +301,7 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
     if found.alternatives:
         _show_alternatives(found, output)
     elif checked:
-        output.words("A plan file keeps no alternatives: plan again to compare protocols.")
+        output.words("A plan file holds no alternatives: plan again to compare protocols.")
 
 
 def _show_parties(found: Plan, output: Output) -> None:

@@ -1,4 +1,4 @@
-"""How private a mechanism is: numbers, curves, pictures."""
+"""How private a mechanism is: epsilon and delta, curves and figures."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class _Parameters:
     """The parameters of a mechanism; each takes some of them."""
 
     users: int | None = None
-    """The honest users a guarantee counts on, the target among them."""
+    """The honest users that the guarantee counts on, the target included."""
     flip: str | None = None
     """The chance that a bit is reported wrong, such as 0.03 or 1/20."""
     copies: int | None = None
-    """How often each bit is sent (bits)."""
+    """How many times each bit is sent (bits)."""
     decoys: int | None = None
-    """How many decoys there are in all (bits, decoys, values)."""
+    """How many decoys there are in total (bits, decoys, values)."""
     rate: str | None = None
     """The chance that a user adds a decoy (decoys, with users)."""
     values: int | None = None
@@ -108,7 +108,7 @@ class _Parameters:
     resolution: int | None = None
     """In how many bits a number is sent (numbers)."""
     slots: Literal["separate", "together"] | None = None
-    """Whether the bits of a number are told apart (numbers)."""
+    """Whether the bits of a number can be distinguished (numbers)."""
     bits: int | None = None
     """The length of a vector or of a filter (vectors, filters, rappor)."""
     filters: int | None = None
@@ -118,23 +118,23 @@ class _Parameters:
     sampling: str | None = None
     """The chance that a user is in the sample, such as 0.105 (sample)."""
     threshold: int | None = None
-    """Counts from here on are published (sample)."""
+    """The smallest count that is published (sample)."""
     neighbours: Literal["add-remove", "replace-one"] | None = None
-    """Whether a user comes and goes or changes a value (sample)."""
+    """Whether neighbours differ by one user more, or by one changed value (sample)."""
     local_epsilon: float | None = None
-    """What one message alone tells at most (response and other randomizers)."""
+    """The epsilon of one message alone (response and other randomizers)."""
     hashes: int | None = None
     """How many bits a value sets in a filter (rappor)."""
     permanent: str | None = None
-    """The chance that a bit is replaced by a coin for ever (rappor)."""
+    """The chance that a bit is replaced by a coin flip, permanently (rappor)."""
     one: str | None = None
     """The chance that a 1 is reported for a 1 (rappor)."""
     zero: str | None = None
     """The chance that a 1 is reported for a 0 (rappor)."""
     reports: Literal["one", "all"] | None = None
-    """Whether one report is protected or all that there will ever be (rappor)."""
+    """Whether the guarantee is for one report or for all reports ever (rappor)."""
     buckets: int | None = None
-    """To how many answers values are hashed (local-hashing)."""
+    """The number of buckets that values are hashed to (local-hashing)."""
     size: int | None = None
     """How many values a message names (subset-selection)."""
     table: Path | None = None
@@ -144,11 +144,11 @@ class _Parameters:
     ratio: str | None = None
     """The ratio of the geometric noise of both signs, such as 2/3 (signed)."""
     flood: str | None = None
-    """The rates of bursts of 1, 2, … pairs, of all together: 3/4,5/12 (signed)."""
+    """The rates of bursts of 1, 2, … pairs, of all users together: 3/4,5/12 (signed)."""
     steps: int | None = None
     """In how many steps a number is sent (signed, laplace)."""
     share: str | None = None
-    """How many users are honest, over how many the noise was cut for (signed)."""
+    """The honest users as a share of those that the noise was divided among (signed)."""
 
 
 def privacy(  # noqa: PLR0913 - one for each option
@@ -165,9 +165,9 @@ def privacy(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Show how private a mechanism is, exactly.
 
-    Both ends of every number are proven; of vectors and filters they may be far apart, and each
-    is told with what it is. For example:
-    `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
+    Both ends of every number are proven. For vectors and filters they may be far apart, and each is
+    printed with how it was found. For example: `chaffinch privacy bits --users 1000 --flip 0.03
+    --delta 1e-6 --curve`
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def privacy(  # noqa: PLR0913 - one for each option
         (one-hot vectors sent whole: SUE, OUE), rappor (both steps), local-hashing (OLH),
         subset-selection, laplace (noise on a grid), table (any randomizer of one message).
     times
-        How often the same people are asked.
+        How many times the same people are asked.
     delta
         Find the epsilon at this delta; may be given several times.
     epsilon
@@ -188,9 +188,9 @@ def privacy(  # noqa: PLR0913 - one for each option
     curve
         Draw delta against epsilon, with published bounds and claims.
     tradeoff
-        Draw the two errors of a test that tries to tell two answers apart.
+        Draw the two errors of a test that tries to distinguish two answers.
     plot
-        Draw the curve (or the trade-off) into a file: .svg, .png or .pdf.
+        The file for the curve (or the trade-off): .svg, .png or .pdf.
     """
     from chaffinch.charts.curves import mechanism_name, mechanism_terms
 

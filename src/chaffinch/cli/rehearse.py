@@ -1,4 +1,4 @@
-"""All parties of a plan on this machine, and a made-up crowd that sends through them."""
+"""All parties of a plan as services on this machine, with reports of made-up people."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def rehearse(
     keep: Annotated[Path | None, Parameter(show_default=False)] = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Start collector, shuffler and analyzer as real processes, and send a made-up crowd through.
+    """Start collector, shuffler and analyzer as processes, and send the reports of a made-up crowd.
 
-    Every party gets a folder with keys, settings and data of its own, on addresses of this
-    machine. Reports are sealed, taken, shuffled, handed over, opened, counted and released, as in
-    earnest; then everything is removed, unless something failed.
+    Every party gets a folder with its own keys, settings and data, and an address on this machine.
+    Reports are sealed, collected, shuffled, forwarded, opened, counted and released as in a real
+    collection. Then everything is removed, unless something failed.
 
     Parameters
     ----------
     survey
-        A survey file; without one people are asked which browser they use.
+        A survey file; by default people are asked which browser they use.
     hops
-        How many shufflers there are, one behind the other.
+        How many shufflers there are, one after the other.
     people
-        How many send [default: as many as the plan waits for].
+        How many people send reports [default: as many as the plan waits for].
     keep
-        A new folder in which everything stays: keys, settings, data, logs.
+        A new folder in which everything is kept: keys, settings, data, logs.
     """
     from chaffinch.release.surveys import read_release
     from chaffinch.services import rehearsal
@@ -117,6 +117,6 @@ def _show(plan: Plan, releases: list[Release], output: Output) -> None:
         output.drawing(release.text(width=output.width))
         output.words("")
     output.words(
-        f"{plan.trust} Here one machine was everybody, so this rehearsal protects nobody; the "
+        f"{plan.trust} Here one machine ran all parties, so this rehearsal protects nobody; the "
         "people are made up."
     )

@@ -1,4 +1,4 @@
-"""What a release is asked for, which budget pays, where it goes, and what is said of its charge."""
+"""Options of a release and its budget; writing and printing a release and its charge."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def write_release(
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Budget:
-    """Which budget pays."""
+    """The budget that pays."""
 
     ledger: Path | None = None
     """The budget that is charged before anything is handed out."""
@@ -96,16 +96,16 @@ class ReleaseOptions:
     """What a release says, and which budget pays for it."""
 
     level: str = "95%"
-    """How surely an interval holds the truth, such as 95% or 0.95."""
+    """The confidence level of the intervals, such as 95% or 0.95."""
     adjust: Literal["none", "non-negative", "total"] = "none"
-    """Move estimates to what is possible, which biases them: at least 0 (non-negative), or
-    adding up to the number of reports as well (total)."""
+    """Move estimates to possible values, which biases them: to at least 0 (non-negative), or also
+    so that they add up to the number of reports (total)."""
     ledger: Path | None = None
     """The budget that is charged before anything is released."""
     mark: Path | None = None
     """The ledger's high-water mark."""
     key: str | None = None
-    """What this release is called in the ledger; without one the digest of its batch."""
+    """The name of this release in the ledger; by default the digest of its batch."""
 
     def prepare(self) -> ReleaseTerms:
         """Return what makes the release; a wish that cannot be met is refused right here."""

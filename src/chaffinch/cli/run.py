@@ -1,4 +1,4 @@
-"""The main job: from a table of answers to a release, in one command."""
+"""The whole pipeline in one command: from a table of answers to a release."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def run(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Check a table of answers, plan, encode, shuffle and analyze.
 
-    Every cell is checked first, and all faults are told at once. The plan is kept in the folder
-    from the moment it is made, and the same survey uses it again. All parties run on this
-    machine, so whoever runs this sees the table anyway; what is protected is what is released.
+    Every cell is checked first, and all faults are reported at once. The plan is stored in the
+    folder as soon as it is made, and the same survey uses it again. All parties run on this
+    machine, so whoever runs this sees the table anyway; what is protected is the release.
 
     Parameters
     ----------
@@ -46,26 +46,27 @@ def run(  # noqa: PLR0913 - one for each option
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     out
-        The folder for the plan and the release. The release is there only when all went well.
+        The folder for the plan and the release. The release appears only if everything succeeded.
     plan
-        The plan file of the survey, where one was made before.
+        The plan file of the survey, if it was planned before.
     round
-        Which round this is, for a plan of several.
+        The number of this round, for a plan of several rounds.
     replace
-        Overwrite a release of another plan that is in the folder.
+        Overwrite a release of another plan in the folder.
     finish
-        Read no table: put the release in place that an earlier run has paid for before it was
-        stopped, as it is, also if its table or its options were others; of public groups all.
+        Read no table: put in place the release that an earlier run had paid for before it was
+        interrupted. It stays as it is, even if that run had another table or other options. With
+        public groups: all such releases.
     anyway
-        Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
-        With --again also if all releases together protect nobody.
+        Also accept a plan that is of no use: it protects nobody, or its error is the whole crowd.
+        With --again, also release if all releases together protect nobody.
     again
-        Also if the same data, or the folder, has a release already. Every release tells more
-        about the same people; this one will say what all of them promise together.
+        Also release if the same data, or the folder, has a release already. Every release reveals
+        more about the same people; this one will state what all of them promise together.
     group
-        The public group to take, of a survey with `by_public`. Without it all groups are taken
-        that are large enough, each into a folder of its own; the same command again goes on
-        where one was stopped.
+        The only public group to release, for a survey with `by_public`. Without this option every
+        group that is large enough is released, each into a folder of its own; after an interruption
+        the same command continues with the groups that are left.
     """
     from chaffinch.runs.pipeline import RunOptions, finish_all, run_all
 

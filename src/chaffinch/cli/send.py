@@ -1,4 +1,4 @@
-"""What a device does with services: seal an answer, and send it until it has arrived."""
+"""The step of a device with services: seal an answer, and send it until it has arrived."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class _Limits:
     epsilon: float | None = None
     """The largest epsilon that this device accepts, whatever the plan promises."""
     delta: float | None = None
-    """The largest delta that goes with it."""
+    """The largest delta that this device accepts."""
     ledger: Path | None = None
-    """The budget of this device, which is charged before anything leaves it."""
+    """The budget of this device, which is charged before anything is sent."""
     mark: Path | None = None
     """The ledger's high-water mark."""
     outbox: Path | None = None
-    """The folder where reports are kept until they have arrived; without one it is in the user's
+    """The folder in which reports are stored until they have arrived; by default in the user's
     state folder."""
     patience: float = 60.0
-    """Seconds for which a service that does not answer is asked again."""
+    """For how many seconds to retry when a service does not answer."""
 
     def client(self, plan: Plan, file: Path, output: Output, *, resumes: bool) -> Client:
         from chaffinch import Target
@@ -96,12 +96,12 @@ def send(
     where: TableOptions = TableOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Seal an answer and send it to the shuffler, once, whatever fails on the way.
+    """Seal an answer and send it to the shuffler, once, even if something fails on the way.
 
-    The plan must name its parties. It is verified first. A report is made once and kept until it
-    has arrived: --resume sends the same bytes, and so does the same --answer again. An outbox
-    makes one report of an --answer for each plan and round, so another one is not sent. A table
-    that was taken before is refused.
+    The plan must name its parties. It is verified first. A report is made once and stored in the
+    outbox until it has arrived: a retry with --resume or with the same --answer sends the same
+    bytes. For each plan and round an outbox makes one report of an --answer, and sends no other
+    one. A table that was sent before is refused.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def send(
     answer
         The answer of one person; QUESTION=ANSWER for each of several questions.
     data
-        A table with the answers of people for whom this device speaks, one report for each row.
+        A table with the answers of people for whom this device reports, one report for each row.
     resume
-        Send what waits in the outbox, and make nothing new.
+        Send the reports in the outbox, and make no new ones.
     round
-        Which round this is, for a plan of several.
+        The number of this round, for a plan of several rounds.
     """
     sources = sum((answer is not None, data is not None, resume))
     if sources != 1:
@@ -155,15 +155,15 @@ def _telling_what_waits(client: Client, command: str, output: Output) -> Iterato
             )
         else:
             output.say(
-                "in the outbox: no report that is ready to be sent; the same command again sends "
-                "nothing twice"
+                "in the outbox: no report that is ready to be sent; the same command may be run "
+                "again, and sends nothing twice"
             )
         raise
     finally:
         if client.given_up:
             output.say(
-                f"warning: {count_of(client.given_up, 'report')} may have arrived or not, and can "
-                "not be sent again: sealed for newer keys it could count twice"
+                f"warning: {count_of(client.given_up, 'report')} may or may not have arrived, "
+                "and cannot be sent again: sealed for newer keys, a report could count twice"
             )
 
 
@@ -184,7 +184,7 @@ def _digest(data: str) -> bytes:
     """Return a digest of a file: the same one is not sent twice."""
     if paths.is_piped(data):
         raise InvalidInput(
-            "data", "a file, so that it is known when it comes again", Unquoted("a pipe")
+            "data", "a file, so that it is recognized if it is sent again", Unquoted("a pipe")
         )
     with require_file(Path(data)).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
@@ -198,7 +198,7 @@ def _answer_of(plan: Plan, given: Sequence[str]) -> object:
         return list(given) if plan.contributions > 1 else given[0]
     if plan.contributions > 1:
         raise InvalidInput(
-            "answers", "in a table where everybody sends several reports", Unquoted("typed")
+            "answers", "in a table (--data), as everybody sends several reports", Unquoted("typed")
         )
     return _pairs(names, given)
 
@@ -218,8 +218,8 @@ def _pairs(names: Sequence[str], given: Sequence[str]) -> Mapping[str, str]:
 def _show(done: Delivery, client: Client, output: Output) -> None:
     if done.earlier:
         output.say(
-            "note: an answer was given before, for this plan and round; that one counts, and "
-            "what was given now is not sent"
+            "note: an answer was given before for this plan and round; that answer counts, and the "
+            "new one is not sent"
         )
     if output.json:
         output.document(
@@ -234,8 +234,8 @@ def _show(done: Delivery, client: Client, output: Output) -> None:
         output.say(f"{count_of(done.arrived, 'report')} arrived at the shuffler")
     elif client.has_taken:
         output.say(
-            "nothing was waiting: what this outbox was asked to send has arrived before, or was "
-            "given up"
+            "nothing to send: all reports of this outbox for this plan have arrived, or were given "
+            "up"
         )
     else:
-        output.say("nothing was waiting: this outbox was asked to send nothing for this plan")
+        output.say("nothing to send: this outbox has never had a report for this plan")

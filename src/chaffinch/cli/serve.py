@@ -1,4 +1,4 @@
-"""The services of the parties, each a process that runs until it is told to stop."""
+"""Run the service of a party until it is told to stop."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _Start:
     """What a service is started from."""
 
     config: Path | None = None
-    """Its settings; `--example` prints them with a comment on every key."""
+    """The file of its settings; `--example` prints one with a comment on every key."""
     example: Annotated[bool, Parameter(negative=(), show_default=False)] = False
-    """Print settings to start from."""
+    """Print an example of the settings."""
 
 
 @app.command(sort_key=0)
 def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
-    """Take sealed reports, or batches of the hop before; what it acknowledges is on the disk."""
+    """Collect sealed reports, or batches of the previous hop; acknowledged ones are on the disk."""
     from chaffinch.services import hop
 
     if not _shows_example(start, hop.EXAMPLE, output):
@@ -43,7 +43,7 @@ def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  
 
 @app.command(sort_key=1)
 def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
-    """Open what the collector has taken, wait for the crowd, shuffle it and hand it over."""
+    """Open what the collector has stored, wait for the crowd, shuffle it and forward it."""
     from chaffinch.services import hop
 
     if not _shows_example(start, hop.EXAMPLE, output):
@@ -53,7 +53,7 @@ def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  #
 
 @app.command(sort_key=2)
 def analyzer(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
-    """Take batches of the last hop, open and count them, and show a release of each, once."""
+    """Collect batches of the last hop, open and count them, and show one release of each."""
     from chaffinch.services import analyzer_process
 
     if not _shows_example(start, analyzer_process.EXAMPLE, output):

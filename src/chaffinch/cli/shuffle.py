@@ -1,4 +1,4 @@
-"""The shuffler's step by itself: messages in a uniform order."""
+"""The step of the shuffler: put messages into a uniformly random order."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def shuffle(
     work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Put the messages of a whole crowd in a uniform order.
+    """Put the messages of a whole crowd into a uniformly random order.
 
-    The order is drawn with secure randomness. A batch below the plan's number of reports is
-    refused, and so are messages that went into an earlier shuffle. A shuffle that was cut short
-    may be run again with the same files.
+    The order is drawn with secure randomness. A batch with fewer reports than the plan requires is
+    refused, and so are messages that were shuffled before. An interrupted shuffle may be run again
+    with the same files.
 
     Parameters
     ----------
     messages
-        Files of encoded messages, folders that a cluster has filled, and patterns of either,
-        together one batch; - or nothing reads a pipe.
+        Files of encoded messages, folders that a cluster has written, or patterns of either, which
+        together are one batch; - or no argument reads a pipe.
     plan
         The plan file.
     out
-        Where the messages go: a Parquet file, or - (the default) for the next command; with
+        The Parquet file for the messages, or - (the default) for a pipe to the next command; with
         --engine spark a new folder.
     record
-        Where this shuffler remembers what it has shuffled; without one, a file for this user
+        The file in which this shuffler records what it has shuffled; by default one for this user
         and plan in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
     from chaffinch.shuffling.record import usual_record

@@ -1,4 +1,4 @@
-"""Made-up collections: how exact a plan really is."""
+"""Simulated collections: whether a plan is as exact as predicted."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def simulate(
 ) -> int:
     """Run a plan many times on made-up people.
 
-    Are bias, errors and intervals as predicted? If not, this fails.
+    The command checks whether bias, errors and intervals are as predicted, and fails if not.
 
     Parameters
     ----------
     survey
         A survey file, which is planned first.
     plan
-        Or a plan file.
+        A plan file, instead of a survey file.
     runs
-        How many collections, at least 100.
+        The number of collections, at least 100.
     population
         The true answers: uniform, zipf, or FILE:COLUMN for those of a table. The true
         counts of a table are not printed.
     seed
-        Makes the result repeatable; without one a fresh seed is drawn and shown.
+        Makes the result repeatable; by default a fresh seed is drawn and shown.
     """
     from chaffinch.simulate.seeded import chosen
 

@@ -1,4 +1,4 @@
-"""Where everything is in a hop or an analyzer, and whether it adds up."""
+"""What a hop or an analyzer has received, in which state it is, and whether it adds up."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _BATCHES = {
 
 
 def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - frozen
-    """Show what became of everything that a service has taken, whether it runs or not.
+    """Show what became of everything that a service has received, whether it runs or not.
 
-    Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
-    rejected + waiting + damaged, and opened = pooled + batched + expired; what was rejected is
-    shown by reason. What arrived just now is not counted before the shuffler has opened it: until
-    then it is in an unopened segment. In an analyzer: items = counted + dummies + replayed +
-    rejected. Ends with code 1, and `"ready": false` in JSON, if that does not add up, if the data
-    is not there, if a service does not answer, or if there is any problem.
+    Everything that was acknowledged is counted in exactly one place. In a hop: durable = opened +
+    duplicate + rejected + waiting + damaged, and opened = pooled + batched + expired; rejected
+    reports are shown by reason. New reports are in an unopened segment, and are counted when the
+    shuffler has opened it. In an analyzer: items = counted + dummies + replayed + rejected. Ends
+    with code 1, and `"ready": false` in JSON, if the numbers do not add up, if the data is missing,
+    if a service does not answer, or if there is any other problem.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
             output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
         if found.gauges.get("unopened_segments"):
             output.words(
-                "What arrived just now is in segments that are not opened yet, and is not counted "
-                "above; a shuffler that runs opens them within seconds."
+                "New reports are in segments that are not opened yet, and are not counted above; a "
+                "running shuffler opens them within seconds."
             )
-    return exits.OK if found.is_well else exits.ASTRAY
+    return exits.OK if found.is_well else exits.PROBLEM
 
 
 def _look(config: Path) -> Status:
@@ -76,7 +76,7 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     output.words(f"{plan.title or 'Plan'} ({plan.plan_id[:16]})")
     output.words("")
     if not plan.has_data:
-        output.words("Nothing could be counted: the data of these keys is not there.")
+        output.words("Nothing could be counted: the data of these keys is missing.")
         output.words("")
         return
     rows = []

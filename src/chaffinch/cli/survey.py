@@ -1,4 +1,4 @@
-"""A survey file drafted from a table, to be completed by hand."""
+"""Draft a survey file from a table, to be completed by hand."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def survey(
 ) -> None:
     """Draft a survey from the columns of a table.
 
-    What each column asks is guessed from its first rows. Nothing of what they hold is written: a
-    survey is public, so lists of values and bounds must be public facts, and are left to fill in.
+    The kind of each question is guessed from the first rows of its column. No cell is written into
+    the survey, because a survey is public: lists of values and bounds must be public facts, and you
+    fill them in.
 
     Parameters
     ----------
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     out
-        The file for the survey, which must be new; without it the survey is printed.
+        The file for the survey, which must be new; by default the survey is printed.
     with_values
-        A column whose values, or smallest and largest number, are written. You answer for it
-        that they are public; the file says so.
+        A column whose values, or smallest and largest number, are written. You confirm that they
+        are public; the file says so.
     """
     from chaffinch.runs.survey_draft import draft_opened
 

@@ -1,4 +1,4 @@
-"""Where the answers are in a table, by the options of a verb, and what they answer."""
+"""Options that say where the answers are in a table, and how it is written."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ class TableOptions:
     map: Annotated[list[str] | None, Parameter(negative=())] = None
     """QUESTION=COLUMN, for each question whose column has another name."""
     format: str | None = None
-    """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
+    """csv, tsv, jsonl, parquet or arrow, if the file's name does not tell."""
     missing_values: str | None = None
-    """The texts that stand for a missing answer, in any case, with commas between them; an empty
-    cell always does. Otherwise those of the survey, or NA, N/A, #N/A, `<NA>`, NaN, null, None, ?
-    and -. A value that a question lists is an answer, however it is spelled."""
+    """The texts that mean a missing answer, separated by commas, in upper or lower case; an empty
+    cell always means one. By default those of the survey, or NA, N/A, #N/A, `<NA>`, NaN, null,
+    None, ? and -. A value that a question lists is always an answer."""
     separator: str | None = None
-    """Between the cells of a CSV file: comma, semicolon, tab or bar, where it is not certain."""
+    """The separator of the cells of a CSV file, if it is not certain: comma, semicolon, tab or
+    bar."""
     encoding: str | None = None
-    """utf-8, utf-16, latin-1 or cp1252, where the file does not tell."""
+    """utf-8, utf-16, latin-1 or cp1252, if the file does not tell."""
     line_breaks: Annotated[bool, Parameter(negative=(), show_default=False)] = False
-    """Quoted cells may go on in the next line."""
+    """Allow quoted cells that continue on the next line."""
     decimal: str | None = None
-    """A point or a comma: what stands before the fraction of a number, where it is not certain."""
+    """The decimal sign of numbers, if it is not certain: a point or a comma."""
     thousands: str | None = None
-    """What stands between thousands: a comma, a point, a space, an apostrophe, or none."""
+    """The separator of thousands: a comma, a point, a space, an apostrophe, or none."""
     percent: str | None = None
-    """What 12% is: the number 12 (number), or 0.12 (share)."""
+    """What 12% means: the number 12 (number), or 0.12 (share)."""
     date_format: str | None = None
-    """How dates are written (%d.%m.%Y), where the year does not come first."""
+    """How dates are written (%d.%m.%Y), if the year does not come first."""
     person: str | None = None
-    """The column that tells people apart, where one person may have many rows."""
+    """The column that identifies people, if one person may have several rows."""
     rows_are_people: Annotated[bool, Parameter(negative=(), show_default=False)] = False
     """Every row is another person."""
 

@@ -1,4 +1,4 @@
-"""Several releases of a repeated survey: what has changed, and how surely."""
+"""Compare the releases of a repeated survey: what has changed, and how certain that is."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def trend(
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Put the releases of a repeated survey side by side, with what has changed.
+    """Compare the releases of a repeated survey, and show what has changed.
 
-    Compared are neighbouring rounds, and the first with the last. This follows from what is
-    public already, and costs no privacy.
+    Neighbouring rounds are compared, and the first with the last. Only published numbers are used,
+    so this costs no privacy.
 
     Parameters
     ----------
     releases
         Release files (.json) of the same questions, the first round first.
     name
-        What a round is called, once for each release; without it the name of its file or folder.
+        The name of a round, once for each release; by default the name of its file or folder.
     plan
-        The plan files, to compose exactly what all rounds promise; those beside the releases are
-        found by themselves.
+        The plan files, to compose the guarantees of all rounds exactly; plans beside the releases
+        are found without this.
     out
         A file for the trend: .html, .json, .csv or .parquet; may be given several times.
     """

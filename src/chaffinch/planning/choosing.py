@@ -1,4 +1,4 @@
-"""A protocol that somebody chose: found by its name, and refused only for a reason that is told."""
+"""Take the protocol that somebody chose by its name, or refuse it with the reason."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def refuse_broken_wishes(one: Candidate, *, anyway: bool) -> None:
             f"The protocol {one.name!r} must meet every wish. Got one that is ruled out: "
             f"{'; '.join(one.ruled_out)}.",
             hint="change that wish, or choose another protocol; `--anyway` (anyway=True) takes "
-            "it still",
+            "it anyway",
             details={"protocol": one.name, "ruled_out": list(one.ruled_out)},
         )
 

@@ -60,7 +60,9 @@ def no_plan_found(wishes: Wishes, task: Task, found: list[Candidate]) -> NoPlanF
     return NoPlanFound(
         f"The plan must meet {wish} with {task.users:,} users and at most {task.max_messages} "
         f"messages per report. Got no {kept}.",
-        hint=f"{which} would work: {'; '.join(hints)}" if hints else "ask for less, of more people",
+        hint=f"{which} would work: {'; '.join(hints)}"
+        if hints
+        else "relax a wish, or ask more people",
         details={
             "users": task.users,
             "max_messages": task.max_messages,

@@ -169,8 +169,10 @@ def finish_release(
         if charged and request is not None and waiting.request != request:
             raise InvalidInput(
                 "output",
-                "another one than that of a paid release that waits to be finished",
-                Unquoted("one that other data, another plan or other options have paid for"),
+                "one without a paid release that is still to be finished",
+                Unquoted(
+                    "a release that was paid for with other data, another plan or other options"
+                ),
                 hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish "
                 "(chaffinch.runs.finish_run) to take the release as it was paid for",
             )
@@ -187,7 +189,7 @@ def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
         if one.subject != subject:
             raise InvalidInput(
                 "output",
-                "another file than that of another release",
-                Unquoted("one that an earlier, stopped command has paid for"),
-                hint="it is in its place now; the same command again replaces it",
+                "a new file, or that of the same release",
+                Unquoted("a release that an earlier, interrupted command has paid for"),
+                hint="that release is in place now; the same command again replaces it",
             )

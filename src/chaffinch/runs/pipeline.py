@@ -354,7 +354,7 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
     if not done:
         raise InvalidInput(
             "release to finish",
-            "one that was paid for and that waits in the folder",
+            "one that was charged and is staged in the folder",
             Unquoted("none"),
             hint="without --finish the command (chaffinch.run) makes a new one",
         )
@@ -362,7 +362,7 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
 
 def _finished_result(finished: list[StagedFiles], folder: Path, options: RunOptions) -> RunResult:
     options.listener.say(
-        "finished an earlier run that was stopped after it had paid: this is its release"
+        "finished an earlier run that was interrupted after the charge: this is its release"
     )
     account = options.terms.account
     charge = None if account is None else Charged(account, finished[0].key, before=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HINT = (
     "nothing was released. Every release of the same data tells more about the same people: {} "
     "they would promise {} together. Use the release that is there; add --again (again=True) to "
-    "make another one, which will say so; or let a budget pay (--ledger, ledger=...)"
+    "make another one, which will say so; or charge a ledger (--ledger, ledger=...)"
 )
 
 
@@ -80,7 +80,7 @@ class RepeatRules:
             raise DataRepeated(
                 "a folder with a release that the record of runs does not know",
                 hint="nothing was released, because nobody knows what both would promise "
-                "together; name another folder if the people are others, or let a budget pay "
+                "together; name another folder if the people are others, or charge a ledger "
                 "(--ledger, without --again)",
             )
         if are_covered((*before, new)):
@@ -181,7 +181,7 @@ def _repeated_error(
 ) -> DataRepeated:
     """Return the error for a repeated release; ``new`` is None before there is a plan."""
     made = count_of(len(before), "release")
-    which = "with another one like the last" if new is None else "with this one"
+    which = "with one more like the last" if new is None else "with this one"
     total = _shown(_joint_guarantee((*before, before[-1] if new is None else new)))
     known = data.names and data.record.of_same_data(data.names)
     got = "data" if known else "other data for a folder"
@@ -206,5 +206,5 @@ def _refuse_without_protection(before: tuple[RunRelease, ...], new: RunRelease) 
             f"{made} so far, and with this one a promise of {_shown(found)}: "
             f"{useless[0].removesuffix('.')}",
             hint="nothing was released; use a release that is there, or add --anyway "
-            "(anyway=True) to make another one still",
+            "(anyway=True) to make another one anyway",
         )

@@ -113,7 +113,7 @@ class _Bare:
 
 def _refuse_two_readings(bare: _Bare) -> None:
     if _TWO_READINGS.fullmatch(bare.digits):
-        raise InvalidAnswer("a number with one reading: 1,234 or 1.234 is which?", hint=_SAY)
+        raise InvalidAnswer("a number with one meaning, not one such as 1,234 or 1.234", hint=_SAY)
 
 
 def _bare(text: str) -> _Bare:
@@ -155,7 +155,7 @@ def said_format(settings: Settings) -> NumberFormat | None:
 def _has_plain_points(settings: Settings) -> bool:
     """Return whether a point is the decimal sign unless something else is said.
 
-    It is that of every program; only where lines are not parted by commas does a table come from
+    It is that of every program; only where lines are not separated by commas does a table come from
     a place where it may part thousands.
     """
     return settings.separator in {None, ","}
@@ -176,7 +176,7 @@ def guess_format(
         raise _refused(column, "in one currency", "several signs", "give each its own column")
     percent = settings.percent or ("number" if unit.strip() in {"%", "percent"} else "")
     if any(one.percent for one in cells) and not percent:
-        raise _refused(column, "of numbers with one reading", "percent signs", _SAY_PERCENT)
+        raise _refused(column, "of numbers with one meaning", "percent signs", _SAY_PERCENT)
     found = _only_reading({one.digits for one in cells}, settings, column)
     return replace(found, percent=percent, currency=signs[0] if signs else "")
 
@@ -192,7 +192,9 @@ def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFo
         return NumberFormat()
     first, *others = fitting
     if any(fitting[first] != fitting[other] for other in others):
-        raise _refused(column, "of numbers with one reading", "two: 1,234 or 1.234 is which?", _SAY)
+        raise _refused(
+            column, "of numbers with one meaning", "ambiguous ones such as 1,234 or 1.234", _SAY
+        )
     later = {value for one in fitting for value in _readings(one, {"1.234"}).values()}
     return replace(first, undecided=len(later) > 1)
 

@@ -49,8 +49,8 @@ class Work:
         size = self._read if self._packed is None else self._packed()
         if self._done > _WORK + _LARGEST_RATIO * size:
             raise InvalidTable(
-                "one that takes work in keeping with its size",
-                "one that unpacks to little but repetitions",
+                "one that takes work in proportion to its size",
+                "one that unpacks to almost nothing but repetitions",
                 hint="check what the file holds, and choose fewer columns",
                 reason=Reason.DAMAGED,
             )

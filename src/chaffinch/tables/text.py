@@ -68,7 +68,7 @@ def open_csv(source: Source, settings: Settings, usual: str) -> Opened:
     columns = check_names(_header(head, delimiter))
     notes = []
     if delimiter != usual and settings.separator is None:
-        notes.append(f"its cells are parted by {_NAMES[delimiter]}")
+        notes.append(f"its cells are separated by {_NAMES[delimiter]}")
     if encoding != "utf-8" and settings.encoding is None:
         notes.append(f"its text is {encoding}")
 
@@ -241,7 +241,9 @@ def _header(head: str, delimiter: str) -> list[str]:
     try:
         return next(filter(None, csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)))
     except (csv.Error, StopIteration):
-        raise InvalidTable("one with a header line", "a first line that is none") from None
+        raise InvalidTable(
+            "one with a header line", "a first line that cannot be read as one"
+        ) from None
 
 
 def _csv_batches(

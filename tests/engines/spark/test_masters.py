@@ -207,7 +207,7 @@ def test_what_answers_and_is_no_master_is_named(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-    said = f"error: The Spark application must start on {master}. Got no word from what answers"
+    said = f"error: The Spark application must start on {master}. Got no reply from what listens"
     assert done.returncode == 5, done.stderr
     assert done.stderr.count("error:") == 1
     assert said in done.stderr

@@ -80,7 +80,7 @@ def test_a_java_home_that_is_passed_over_is_told(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(ZeroDivisionError), running("local[1]", tell=told.append):
         pass
-    assert told == ["passing over JAVA_HOME, which has no Java 17 or newer"]
+    assert told == ["ignoring JAVA_HOME, which has no Java 17 or newer"]
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2,3]"])

@@ -1,4 +1,4 @@
-"""Reach across publishers: the verbs, in the order data flows."""
+"""The verbs for the reach across publishers, in the order in which data flows."""
 
 from __future__ import annotations
 

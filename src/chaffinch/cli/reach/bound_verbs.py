@@ -1,4 +1,4 @@
-"""What is known of the privacy of filters: bounds side by side, the flips they need, figures."""
+"""Bounds on the privacy of filters, the flips that a promise needs, and published figures."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class _Filters:
-    """Filters by their numbers, in place of a plan."""
+    """Filters given by numbers, instead of a plan."""
 
     filters: int | None = None
     """How many filters there are: publishers times frequencies."""
     bits: int | None = None
-    """How many bits each has."""
+    """The number of bits of a filter."""
     flip: str | None = None
     """The chance that a bit is flipped."""
     hashes: int = 1
-    """How many bits an id sets."""
+    """The number of bits that an id sets."""
 
     def mechanism(self) -> cf.privacy.FlippedAudiences:
         if self.filters is None or self.bits is None or self.flip is None:
@@ -59,10 +59,10 @@ def compare(
     input_ones: int = 0,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Set the proven guarantee beside what is assumed, sampled or published.
+    """Compare the proven guarantee with assumed, sampled and published figures.
 
-    Only what says so is a guarantee. One id is what a plan protects; one column is what the
-    technical details of buffling (2020) count, and less than an id where it sets several.
+    Only figures marked as a guarantee are one. A plan protects one id. The technical details of
+    buffling (2020) count one column, which is less than an id that sets several columns.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def compare(
     delta
         The delta at which all are compared [default: that of the plan].
     samples
-        How many samples the Monte Carlo figure may take [default: what it needs, if a million
-        will do: a delta of 1e-5 or more].
+        How many samples the Monte Carlo figure may take [default: as many as it needs, if a million
+        are enough: for a delta of 1e-5 or more].
     seed
         Makes the samples repeatable.
     input_ones
-        How many bits of one filter are set before flipping, for buffling's figure of one filter.
+        How many bits of one filter are set before the flips, for buffling's figure of one filter.
     """
     if plan is not None and filters != _Filters():
         raise InvalidInput("filters", "given by --plan or by numbers", Unquoted("both"))
@@ -168,9 +168,9 @@ def flips(
 ) -> None:
     """Find the smallest flip probability that meets epsilon and delta.
 
-    For one id, as a plan promises it, and for one column, as the technical details of buffling
-    (2020) count; only what is proven is a guarantee. For example:
-    `chaffinch reach flips --epsilon 1 --delta 1e-9 --filters 3 --bits 10000`
+    It is found for one id, which a plan protects, and for one column, which the technical details
+    of buffling (2020) count; only proven ones are a guarantee. For example: `chaffinch reach flips
+    --epsilon 1 --delta 1e-9 --filters 3 --bits 10000`
 
     Parameters
     ----------
@@ -181,9 +181,9 @@ def flips(
     filters
         How many filters there are: publishers times frequencies.
     bits
-        How many bits each has.
+        The number of bits of a filter.
     hashes
-        How many bits an id sets.
+        The number of bits that an id sets.
     """
     with output.thinking("searching") as tell:
         tell("one id")
@@ -248,7 +248,7 @@ def figures(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Draw published observations on signal to noise anew, with what is true of each.
+    """Redraw published observations on signal to noise, and show whether each is true.
 
     All other figures: `chaffinch figures all`.
 

@@ -1,4 +1,4 @@
-"""What the shuffler makes of the filters of all publishers, and what the analyzer does."""
+"""The steps of the operators: the shuffler shuffles filters, the analyzer counts ids."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def shuffle(
 ) -> None:
     """Flip the filters of all publishers again, and forget the order of their columns.
 
-    For plans with a shuffler, who is no publisher and never has the campaign key. It is done once
-    for each key: the same filters again give the very same columns, and others are refused.
+    For plans with a shuffler, who is no publisher and never has the campaign key. This is done once
+    for each key: the same filters again give the same columns, and other filters are refused.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def shuffle(
     out
         The file for the analyzer, such as campaign.columns.
     record
-        The folder in which this shuffler keeps what it has handed over; without one, a folder of
-        this user in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
+        The folder in which this shuffler records what it has shuffled; by default a folder of this
+        user in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
     remove_leftovers(paths.require_name(out).parent)
     paths.require_writable(out, [plan, *filters], replaceable=Kind.COLUMNS)
@@ -79,7 +79,9 @@ def shuffle(
         )
         return
     rows = count_of(columns.rows, "row")
-    output.say(f"wrote {out}: {columns.bits:,} columns of {rows} for the analyzer, in no order")
+    output.say(
+        f"wrote {out}: {columns.bits:,} columns of {rows} for the analyzer, without their order"
+    )
 
 
 def _refuse_other(out: Path, columns: ShuffledColumns) -> None:
@@ -87,7 +89,7 @@ def _refuse_other(out: Path, columns: ShuffledColumns) -> None:
     if out.is_file() and out.stat().st_size and out.read_bytes() != columns.content():
         raise InvalidInput(
             "output",
-            "another file than that of other shuffled columns",
+            "a new file, or that of the same shuffled columns",
             out.name,
             hint="name another file; what was shuffled is kept, and the same command gives it",
         )
@@ -109,7 +111,7 @@ class _ReachOptions:
     all: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
     """Also count ids that all of these publishers have: daily,radio; may be given several times."""
     level: str = "95%"
-    """How surely an interval holds the truth, such as 95% or 0.95."""
+    """The confidence level of the intervals, such as 95% or 0.95."""
     adjust: Literal["none", "non-negative"] = "none"
     """Set estimates below 0 to 0, which biases small ones upwards."""
 
@@ -141,9 +143,9 @@ def analyze(
     Parameters
     ----------
     filters
-        One filter file from each publisher of the plan, in any order; under a plan with a
-        shuffler, the one file that `reach shuffle` made of them. A folder stands for its files, a
-        pattern such as 'filters/*.filter' for those that fit. With --engine spark also addresses.
+        One filter file from each publisher of the plan, in any order; for a plan with a shuffler,
+        the one file that `reach shuffle` made of them. A folder means all of its files, a pattern
+        such as 'filters/*.filter' the files that match. With --engine spark also addresses.
     plan
         The plan file.
     out

@@ -1,4 +1,4 @@
-"""Plan a reach, or check a plan that came from elsewhere."""
+"""Plan a reach, or check an existing plan."""
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ class _Asked:
     """Who takes part, and what is promised."""
 
     publisher: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
-    """NAME=SIZE: a publisher and how many ids it expects to have; once for each."""
+    """NAME=SIZE: a publisher and how many ids it expects to have; given once for each publisher."""
     frequencies: int = 1
-    """How far views are counted: with 3, who was seen at least once, twice, three times."""
+    """Up to how many views are counted: with 3, ids seen at least once, twice and three times."""
     epsilon: float | None = None
     """Promise at most this epsilon for one id, at all publishers together."""
     delta: float | None = None
-    """The delta that goes with it."""
+    """The delta of the promise."""
     bits: int | None = None
-    """The size of a filter; chosen if it is not given."""
+    """The number of bits of a filter; chosen automatically if it is not given."""
     hashes: int | None = None
-    """How many bits an id sets; chosen if it is not given. Fewer leave more protection if a
-    publisher colludes."""
+    """The number of bits that an id sets; chosen automatically if it is not given. Fewer hashes
+    protect better if a publisher colludes."""
     max_bits: int | None = None
-    """The largest filter that is weighed [default: 134217728, 16 MiB]."""
+    """The largest number of bits to consider [default: 134217728, 16 MiB]."""
     ids: Literal["as-is", "lower-case", "e-mail", "phone"] = "as-is"
     """How every publisher spells its ids: as they are; trimmed and in lower-case letters; as
     e-mail addresses; or as phone numbers (E.164)."""
     country_code: str | None = None
-    """The country of phone numbers without a plus, such as 49."""
+    """The country code of phone numbers without a plus, such as 49."""
     trunk: str | None = None
-    """The digits in front of such numbers that are left out, or none: 0 in most of Europe, 1 in
+    """The leading digits that are removed from such numbers, or none: 0 in most of Europe, 1 in
     North America, none in Italy."""
     shuffled: Annotated[bool, _FLAG] = False
-    """Let a shuffler stand between publishers and analyzer: it flips again, and the promise holds
-    also if publishers help the analyzer."""
+    """Put a shuffler between publishers and analyzer: it flips bits again, and the promise holds
+    even if publishers help the analyzer."""
     shuffler_epsilon: float | None = None
     """Promise this epsilon against the shuffler itself [default: --epsilon]."""
     shuffler_delta: float | None = None
-    """The delta that goes with it [default: --delta]."""
+    """The delta of that promise [default: --delta]."""
     local_epsilon: float | None = None
-    """Leave at most this epsilon to an id at the other publishers if one helps the shuffler."""
+    """The largest epsilon that may remain for an id at the other publishers if one helps the
+    shuffler."""
     title: Annotated[str, Parameter(show_default=False)] = ""
-    """A title for people to read."""
+    """A title for readers."""
 
 
 def plan(
@@ -74,22 +75,23 @@ def plan(
     parties: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Find the filters that count most exactly and keep a promise, or check a plan.
+    """Find the filters that keep a promise with the smallest error, or check a plan.
 
     Parameters
     ----------
     out
-        Where the plan goes, such as campaign.plan.json; - for a pipe, which gets only that.
+        The file for the plan, such as campaign.plan.json; - writes the plan, and nothing else, to a
+        pipe.
     explain
-        Say in sentences what is promised, what is done, and what stands beside the promise.
+        Explain in sentences what is promised, what is done, and what else is known of the privacy.
     check
         Verify this plan file instead: recompute its guarantee from its parameters.
     anyway
         Also make a plan that is of no use, because it protects nobody.
     parties
-        A file that names the shuffler, the analyzer and the identity of each publisher, for a
-        plan whose filters travel sealed: as `chaffinch plan --example-parties` prints one, with
-        one hop, and with a table [publishers] of NAME = "identity".
+        A file that names the shuffler, the analyzer and the identity of each publisher, for a plan
+        with sealed filters. `chaffinch plan --example-parties` prints an example: keep one hop, and
+        add a table [publishers] of NAME = "identity".
     """
     if (asked == _Asked()) == (check is None):
         got = Unquoted("neither" if check is None else "both")
@@ -206,7 +208,7 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
     if found.options:
         _show_options(found, output)
     elif checked:
-        output.words("A plan file keeps no other ways: plan again to compare them.")
+        output.words("A plan file holds no alternatives: plan again to compare them.")
 
 
 def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, Any]:
@@ -277,8 +279,8 @@ def _show_options(found: ReachPlan, output: Output) -> None:
     output.table(heads, rows)
     output.words("")
     output.words(
-        "→ chosen, and calibrated with a proof. about: the flips are a guess of what that many "
-        "hashes would need"
+        "→ chosen, and calibrated with a proof. about: the flips are a guess for that "
+        "number of hashes"
         + ("." if narrow else "; size: what each publisher sends.")
         + " error: standard error of the reach of all, if no two publishers share an id"
         + ("." if narrow else "; unflipped: what would be left of it without any flips.")

@@ -1,4 +1,4 @@
-"""What a publisher does: make the campaign key, make a filter of its ids, send the filter."""
+"""The steps of a publisher: make the campaign key, make a filter of its ids, send the filter."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def key(
 ) -> None:
     """Make the secret key that the publishers of one collection share.
 
-    It is for publishers only: the analyzer must never have it. A file that exists is not
-    overwritten.
+    It is for publishers only: the analyzer must never have it. An existing file is not overwritten.
 
     Parameters
     ----------
@@ -70,21 +69,21 @@ class _Columns:
     """Where the ids stand in a table."""
 
     column: str | None = None
-    """The column with the ids; not needed where there is only one."""
+    """The column with the ids; not needed if there is only one."""
     counts: str | None = None
-    """A column that says how often each id was seen; without one every row is one view."""
+    """A column that says how often each id was seen; without it every row is one view."""
     missing: Literal["refuse", "skip"] = "refuse"
-    """What becomes of a row without an id, or with a blank one."""
+    """What to do with a row without an id, or with a blank one."""
     unfit: Literal["refuse", "skip"] = "refuse"
-    """What becomes of an id that does not fit the plan's rule."""
+    """What to do with an id that does not fit the plan's rule."""
     format: str | None = None
-    """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
+    """csv, tsv, jsonl, parquet or arrow, if the file's name does not tell."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class _Terms(Budget):
-    """What a plan must promise at least, and which budget pays."""
+    """The weakest promise that is accepted, and the budget that pays."""
 
     max_epsilon: float = 10.0
     """Refuse a plan that promises a larger epsilon than this."""
@@ -107,17 +106,17 @@ def encode(  # noqa: PLR0913 - the options of a verb
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer, or the shuffler of the plan.
 
-    The plan is verified first, and ids are spelled by its rule. What comes out holds no id and
-    does not say how many there are.
-    The same key never makes a second filter of a publisher, nor one for another plan: what it has
-    made is recorded beside its file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch),
-    and either forbids it.
-    With a ledger the filter is charged before it is there.
+    The plan is verified first, and ids are spelled by its rule. The filter holds no id and does not
+    show how many there are.
+    A key makes one filter for each publisher, for one plan: what it has made is recorded beside its
+    file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch), and a second filter is refused
+    if either record knows of the first.
+    With a ledger the filter is charged before it is written.
 
     Parameters
     ----------
     data
-        The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With
+        The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or no argument reads a pipe. With
         --engine spark a file, a folder of files, a pattern such as 'part-*.parquet', or an address
         of any of them.
     plan
@@ -125,13 +124,13 @@ def encode(  # noqa: PLR0913 - the options of a verb
     key
         The campaign key that all publishers of this collection share.
     publisher
-        Whose ids these are: a name in the plan.
+        The name in the plan of the publisher whose ids these are.
     out
-        Where the filter goes, such as daily.filter.
+        The file for the filter, such as daily.filter.
     anyway
-        Also if there are less than half or more than twice as many different ids as the plan
-        expects. Without it such a list is refused before anything is recorded or charged: most
-        often it is the wrong table, or the wrong column.
+        Also accept less than half or more than twice as many different ids as the plan expects.
+        Without this option such a list is refused before anything is recorded or charged: usually
+        it is the wrong table, or the wrong column.
     """
     from chaffinch.reach.publisher.charging import (
         finish_publishing,
@@ -149,7 +148,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
     ledger = None if account is None else account.ledger
     kept = finish_publishing(found, secret, publisher, target, ledger, tell=output.say)
     if kept is not None:
-        output.say("finished an earlier encoding that was stopped: this is its filter")
+        output.say("finished an earlier command that was interrupted: this is its filter")
         before = None if account is None else Charged(account, occasion_of(kept), before=True)
         _show(kept, found, target, before, output)
         return
@@ -210,7 +209,7 @@ def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output, *, anyway: bool
         f"the plan expects {loaded.expected:,}"
     )
     if plan.ids.name != "as-is":
-        output.say(f"{count_of(loaded.changed, 'id')} spelled anew, by the rule {plan.ids.words}")
+        output.say(f"{count_of(loaded.changed, 'id')} changed by the rule {plan.ids.words}")
     if loaded.missing or loaded.unfit:
         output.say(
             f"skipped: {count_of(loaded.missing, 'row')} without an id, "
@@ -256,10 +255,10 @@ def send(
     trusted: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Seal a filter for the shuffler, sign it and send it, once, whatever fails on the way.
+    """Seal and sign a filter and send it to the shuffler, once, even if something fails on the way.
 
-    The plan must name its parties. The shuffler takes one filter of each publisher. What is sent is
-    kept beside the filter: the same command again sends the same bytes.
+    The plan must name its parties. The shuffler accepts one filter of each publisher. The sealed
+    filter is stored beside the filter: the same command again sends the same bytes.
 
     Parameters
     ----------
@@ -270,9 +269,9 @@ def send(
     keys
         The key folder of this publisher, of `chaffinch keys create`; the plan names its identity.
     patience
-        Seconds for which a shuffler that does not answer is asked again.
+        For how many seconds to retry when the shuffler does not answer.
     trusted
-        A file of TLS roots, in place of the system's.
+        A file of TLS root certificates, instead of the system's.
     """
     from chaffinch.keys import KeyFolder
     from chaffinch.reach.publisher.sending import send_filter
@@ -287,7 +286,8 @@ def send(
             )
     except KeyboardInterrupt:
         output.say(
-            "the filter may have arrived or not: the same command again sends it, and nothing twice"
+            "the filter may or may not have arrived: the same command sends the same bytes again, "
+            "which count once"
         )
         raise
     shuffler = found.named_parties.hops[0].name
@@ -302,6 +302,8 @@ def send(
             }
         )
     elif sent.new:
-        output.say(f"{shuffler} has the filter of {sent.publisher}, and has signed for it")
+        output.say(f"{shuffler} has the filter of {sent.publisher}, and has signed a receipt")
     else:
-        output.say(f"{shuffler} had this filter of {sent.publisher} before, and has signed for it")
+        output.say(
+            f"{shuffler} had this filter of {sent.publisher} before, and has signed a receipt"
+        )

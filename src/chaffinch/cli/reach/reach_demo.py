@@ -1,4 +1,4 @@
-"""A whole reach on made-up ids."""
+"""The whole pipeline of a reach on made-up ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def demo(
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("reach-output"),
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Show a whole reach on made-up ids.
+    """Show the whole pipeline of a reach on made-up ids.
 
     Parameters
     ----------

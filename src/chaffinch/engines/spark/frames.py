@@ -178,8 +178,8 @@ def _scratch_folder(job: Job, scratch: Place | None) -> Iterator[Place]:
             "scratch",
             "a folder that all machines of the cluster see, where a frame is read",
             None,
-            hint='name one: engine("spark", scratch="s3://bucket/folder"); its rows lie there '
-            "sealed, and are removed",
+            hint='name one: engine("spark", scratch="s3://bucket/folder"); its rows are '
+            "stored there encrypted, and removed",
         )
     if scratch is not None and not scratch.local:
         yield scratch
@@ -215,7 +215,7 @@ def _kept(
         _remove(folder, token)
     raise ClusterFault(
         "The rows of a frame must be read in one go. Got executors that were lost every time.",
-        hint="write the frame to files, and name these; or run it again when the cluster is well",
+        hint="write the frame to files, and name these; or run it again when the cluster works",
     )
 
 

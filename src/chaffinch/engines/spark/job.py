@@ -313,7 +313,7 @@ def cluster_faults(*, of_frame: bool = False) -> Iterator[None]:
             ) from None
         raise ClusterFault(
             f"The Spark cluster must finish its tasks. Got {_cause(error)}.",
-            hint="nothing was acknowledged; run the same command again when the cluster is well",
+            hint="nothing was acknowledged; run the same command again when the cluster is healthy",
         ) from None
 
 

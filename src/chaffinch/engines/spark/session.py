@@ -274,7 +274,7 @@ def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
 
 def _not_taken(master: str) -> ClusterFault:
     return ClusterFault(
-        f"The Spark application must start on {master}. Got no word from what answers there.",
+        f"The Spark application must start on {master}. Got no reply from what listens there.",
         hint=_CHECK_MASTER,
     )
 
@@ -316,7 +316,7 @@ def _environment(files: Path, tell: Tell) -> Iterator[None]:
     home = java_home(files)
     if home is not None:
         if os.environ.get("JAVA_HOME"):
-            tell(f"passing over JAVA_HOME, which has no Java {OLDEST_JAVA} or newer")
+            tell(f"ignoring JAVA_HOME, which has no Java {OLDEST_JAVA} or newer")
         added["JAVA_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
@@ -400,9 +400,9 @@ def _without(name: str) -> InvalidInput:
         "Spark session",
         f"one with {name}=true",
         "one without",
-        hint="messages and the secret of a job would lie on the disks of the cluster, cross its "
-        "network, or be given to whoever asks for them; set it when the session is made, or in "
-        "spark-defaults.conf",
+        hint="without it messages and the secret of a job would be unencrypted on the disks or "
+        "the network of the cluster, or be given to anybody who asks for them; set it when the "
+        "session is made, or in spark-defaults.conf",
     )
 
 

@@ -146,5 +146,5 @@ def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
                 f"filter of {plan.audience.publishers[row // plan.audience.frequencies]!r}",
                 "flipped as the plan says",
                 "fewer set bits than flips alone make",
-                hint="have it encoded again; do not use what was sent",
+                hint="have the filter encoded again; do not use this one",
             )

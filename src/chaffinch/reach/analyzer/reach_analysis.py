@@ -271,7 +271,7 @@ def _far_from_planned(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -
             found = f"about {max(row.estimate, 0):,.0f}"
             yield (
                 f"Warning: {row.group} has {found} ids, and the plan expected {expected:,}. Is it "
-                "the right list? The error that the plan foretold is for lists as long as planned."
+                "the right list? The predicted error is for lists as long as planned."
             )
 
 
@@ -301,8 +301,8 @@ def _negative(rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
     if below:
         named = "; ".join(below[:_MOST_NAMED]) + ("; …" if len(below) > _MOST_NAMED else "")
         yield (
-            f"An estimate below 0 ({named}) stands for few ids or none: noise took away more than "
-            "there was to count. Its interval begins at 0."
+            f"An estimate below 0 ({named}) means few ids or none: the noise was larger than "
+            "the true count. Its interval begins at 0."
         )
 
 
@@ -312,7 +312,7 @@ def _for_large_counts(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -
         named = "; ".join(normal[:_MOST_NAMED]) + ("; …" if len(normal) > _MOST_NAMED else "")
         yield (
             f"Intervals of groups of so many publishers ({named}) are by the delta method, for "
-            "large counts: with few ids they miss more often than they say."
+            "large counts: with few ids they miss the truth more often than stated."
         )
 
 

@@ -168,7 +168,7 @@ class CampaignKey:
                 "campaign key",
                 "one that has made no filter for another plan",
                 Unquoted(f"one that has, for the plan {other[:16]}…"),
-                hint="a key is for one collection: with it everybody who takes part in the one "
+                hint="a key is for one collection: otherwise everybody who takes part in one "
                 "could look ids up in the other; make another one with `chaffinch reach key`",
             )
 

@@ -131,8 +131,8 @@ def finish_publishing(
             return True
         if waiting.payer not in {_payer(one, key) for one in (None, ledger)}:
             raise InvalidInput(
-                "filter that waits to be finished",
-                "judged by the ledger that was to pay for it",
+                "staged filter of an interrupted command",
+                "finished with the ledger that was to pay for it",
                 "another ledger, or none",
                 hint=str(waiting),
             )

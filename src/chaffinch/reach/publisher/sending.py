@@ -147,8 +147,8 @@ class _Sending:
                 "filter",
                 f"the one that {self._party.name} has from this publisher",
                 "another one",
-                hint="one filter is taken for each plan, as another one has fresh noise; send the "
-                "sealed file that was kept then, or plan again under another title",
+                hint="only one filter is accepted for each plan, as another one has fresh noise; "
+                "send the sealed file that was stored then, or plan again under another title",
             )
         return self._not_delivered(reply.got)
 
