@@ -1,4 +1,4 @@
-"""The columns of a reach from a batch to their release: paid for and kept together, once.
+"""From a batch of columns to the release of a reach, which is charged and stored once.
 
 The shuffler hands columns over as the one item of a batch that it has signed. Of every plan one
 batch is released, and no other one ever: the same rows with fresh flips would show more than was
@@ -90,7 +90,6 @@ def release_columns(
     """Release columns that were opened, or note why not; return what is known of them then."""
 
     def make() -> Made:
-        """Return the bytes and what pays for them; refuse what can never be released."""
         if not batch.counted:
             raise InvalidFile("batch", "one that holds columns of this plan", ["a copy, or junk"])
         columns = columns_from(received.content(batch.id))
@@ -102,9 +101,10 @@ def release_columns(
             _check_first(received, batch)
 
         def pay(ledger: Ledger) -> Entry:
-            """Charge the key; the ledger keeps the bytes in the same transaction."""
             check_key(ledger, release)
             charge = Charge.of(plan)
+            # The ledger keeps the bytes in the transaction that charges: after a crash there are
+            # both the charge and the release, or neither.
             return ledger.charge(charge, release.key, subject=release.batch, content=content)
 
         return content, pay
@@ -114,7 +114,6 @@ def release_columns(
 
 
 def _check_first(received: Received, batch: KnownBatch) -> None:
-    """Refuse a batch that comes after another of its plan."""
     others = [one for one in received.all() if one.plan_id == batch.plan_id and one.counted]
     # Of two that were opened at the same time, the one with the smaller id comes first.
     before = [one for one in others if one.state in ("released", "unpaid") or one.id < batch.id]

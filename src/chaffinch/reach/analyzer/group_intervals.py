@@ -77,10 +77,8 @@ def by_delta_method(audience: Audience, group: Group) -> bool:
 
 
 def _narrowed(audience: Audience, group: Group) -> tuple[Audience, Group]:
-    """Return the audience of the publishers that a group names, and the group there.
-
-    Who was seen twice or more is one row of one publisher; several publishers need all rows.
-    """
+    """Return the audience of the publishers that a group names, and the group there."""
+    # One publisher has a row of its own for those seen twice or more; several need all rows.
     names = [name for name in audience.publishers if name in group.named]
     if len(names) == 1:
         return Audience(names), Group(any_of=tuple(names))
@@ -213,17 +211,16 @@ class Crowd:
         return np.eye(size).reshape(size, *self.columns.audience.grid)
 
     def _fitted(self, loads: Floats, wanted: float | None) -> Floats:
-        """Return non-negative loads by Fisher scoring, those of the group adding up to ``wanted``.
-
-        Each step is least squares for the counts, weighted by what is expected of them.
-        """
+        """Return loads by Fisher scoring, not negative; the group's add up to ``wanted``."""
         from scipy.optimize import nnls
 
         free = ~self.members if wanted == 0.0 else np.ones_like(self.members)
         found = np.where(free, loads, 0.0)
         for _ in range(_ROUNDS if free.any() else 0):
+            # Linearized at the loads found so far: new shares ≈ shares + slopes·(new − found).
             empty, shares = self.shares_if(found)
             slopes = -self._spread @ (empty[:, None] * self._above)
+            # A count varies about as much as is expected of it, so its row is divided by √share.
             sizes = np.sqrt(shares)
             left = (slopes / sizes[:, None])[:, free]
             right = (self.columns.shares - shares + slopes @ found) / sizes
@@ -317,17 +314,16 @@ class _Column:
         return self.bits * float(self.adds @ (shares - self.shares))
 
     def cumulants(self, u: float) -> Cumulants:
-        """Return the cumulant function of S less (balls of the group − their mean)/h, at u.
-
-        A ball of the group weighs w = e^(−u/h): loads of the group become w times theirs, and
-        the column as a whole weighs e^(load·(w − 1)).
-        """
+        """Return the cumulant function of S less (balls of the group − their mean)/h, at u."""
+        # A ball of the group weighs w = e^(−u/h): loads of the group become w times theirs, and
+        # the column as a whole weighs e^(load·(w − 1)).
         step = 1.0 / self.hashes
         weight = math.exp(-u * step)
         empty = np.exp(-self.outside - weight * self.inside)
         first = weight * step * self.inside
         moved = np.stack([empty, empty * first, empty * (first * first - step * first)], axis=1)
         law = self.spread @ moved
+        # The largest exponent is taken out of the sums, so that none of them overflows.
         top = float((u * self.adds).max())
         tilted = np.exp(u * self.adds - top)
         total = float(tilted @ law[:, 0])
@@ -371,6 +367,7 @@ def tail_chance(cumulants: Callable[[float], Cumulants], place: float, most: flo
         # Tilted so far the sum has one value alone: what is left is Chernoff's bound, which
         # bounds this tail for a positive tilt and says nothing of it for a negative one.
         return math.exp(min(value - tilt * place, 0.0)) if tilt > 0.0 else 1.0
+    # With r = ±√(2·(u·s − K(u))): P[S ≥ s] ≈ 1 − Φ(r) + φ(r)·(1/(u·√K″(u)) − 1/r).
     root = math.copysign(math.sqrt(max(2.0 * (tilt * place - value), 0.0)), tilt)
     if abs(root) < _MIDDLE:
         return float(special.ndtr(-root))

@@ -81,7 +81,7 @@ def count_logos(
 
 def logos_of(ordered: Sequence[FilterFacts], counts: NDArray[np.int64], plan: ReachPlan) -> Logos:
     """Return what was counted in filters that belong together, in the order of the plan."""
-    _possible(counts, plan)
+    _refuse_impossible(counts, plan)
     batches = tuple(one.batch for one in ordered)
     digests = tuple(one.digest for one in ordered)
     return Logos(plan.id, ordered[0].key, batches, counts, digests)
@@ -96,7 +96,7 @@ def read_columns(columns: ShuffledColumns, plan: ReachPlan) -> Logos:
     if (columns.bits, columns.rows) != (plan.bits, plan.audience.rows):
         rule = f"{plan.bits} of {plan.audience.rows} rows, as in the plan"
         raise InvalidInput("shuffled columns", rule, f"{columns.bits} of {columns.rows} rows")
-    _possible(columns.counts, plan)
+    _refuse_impossible(columns.counts, plan)
     return Logos(plan.id, columns.key, (columns.batch,), columns.counts, (columns.digest,))
 
 
@@ -123,14 +123,9 @@ def _counted(
     return bits, logo_counts([row[words] for row in rows], bits)
 
 
-def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
-    """Refuse a row that is full, and one that was never flipped.
-
-    Of z zeros among m bits, (z/m − q)/(p − q) is the share of truly empty columns. Its
-    standard error, were none empty, is √(pq/m)/(p − q): without a sure sign of an empty column
-    the reach has no limit. A share far above 1 has fewer ones than flips alone make; an honest
-    row of no ids at all would be refused with a chance below 1e-6.
-    """
+def _refuse_impossible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
+    # Of z zeros among m bits, (z/m − q)/(p − q) estimates the share of truly empty columns. Its
+    # standard error, were none empty, is √(pq/m)/(p − q).
     wrong = float(plan.all_flips)
     right = 1.0 - wrong
     error = math.sqrt(right * wrong / plan.bits) / (right - wrong)
@@ -139,9 +134,12 @@ def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
         zeros = int(counts.reshape(-1, 2, 1 << row)[:, 0].sum())
         empty = (zeros / plan.bits - wrong) / (right - wrong)
         if not empty > FULL_BELOW * error:
+            # Without a sure sign of an empty column the reach has no upper limit.
             publisher = plan.audience.publishers[row // plan.audience.frequencies]
             raise FilterFull(f"filter of {publisher!r}")
         if empty > 1 + FULL_BELOW * error:
+            # The flips alone make more ones than this, so the row was never flipped. An honest row
+            # without any id is refused here with a chance below 1e-6.
             raise InvalidInput(
                 f"filter of {plan.audience.publishers[row // plan.audience.frequencies]!r}",
                 "flipped as the plan says",

@@ -1,4 +1,4 @@
-"""How many columns of one row are set, exactly; and which numbers of ids that leaves.
+"""The exact law of the set columns of one row, and the numbers of ids it does not reject.
 
 N ids throw h balls each, n = h·N in all, into m columns; then every bit is flipped with q
 (p = 1 − q). With Poisson(λ) balls in each column (λ = n/m) columns would be independent, and
@@ -142,7 +142,7 @@ def ids_of_row(seen: int, tail: float, *, bits: int, hashes: int, flip: float) -
 
 
 def _most_likely(seen: int, none: SetBits) -> int:
-    """Return about how many ids set so many bits, by the mean."""
+    # The mean number of set bits is m·((1 − q) − (1 − 2q)·e), with e = exp(−h·N/m) columns empty.
     empty = ((1.0 - none.flip) - seen / none.bits) / (1.0 - 2.0 * none.flip)
     return max(0, round(-math.log(max(empty, math.exp(-FULLEST / 2))) * none.bits / none.hashes))
 
@@ -245,10 +245,13 @@ def _flat_place(law: SetBits, t: Any) -> Any:
 def _moments(law: SetBits, tilt: float) -> tuple[float, float]:
     p, q, m = 1.0 - law.flip, law.flip, law.bits
     load, t = law.balls / m, math.exp(tilt)
+    # Tilted by t and x, all columns are independent, and each has `load` balls on average.
     x = float(_flat_place(law, t).real)
     grown = math.exp(x)
     total = (p * t + q) * grown + (p - q) * (1.0 - t)
     share = t * (p * grown - (p - q)) / total
+    # As F″ = F′ in x, the variance of all balls is m·(load + x·load − load²).
     balls = law.balls * (1.0 + x - load)
     both = m * (t * p * x * grown / total - share * load)
+    # Given that there are n balls, the set bits keep what their regression on the balls leaves.
     return m * share, max(m * share * (1.0 - share) - both * both / balls, 0.0)

@@ -40,13 +40,9 @@ _Source = Filter | ShuffledColumns | AnyPath
 
 
 class _LogoCounter(Protocol):
-    """An engine that counts the logos of filters."""
-
     def count_logos(
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
-    ) -> Logos:
-        """Return the logos of one filter from each publisher."""
-        ...
+    ) -> Logos: ...
 
 
 def analyze(
@@ -197,7 +193,6 @@ def _release(
     level: float,
     adjustment: str,
 ) -> ReachRelease:
-    """Return the release of counted columns; refuse a group whose filters are too full."""
     audience = plan.audience
     flip = float(plan.all_flips)
     columns = Columns(audience, plan.bits, plan.hashes, flip, logos.counts / plan.bits)

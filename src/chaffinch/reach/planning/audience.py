@@ -1,4 +1,4 @@
-"""The question: which ids does each publisher reach, and how often.
+"""The question of a reach: which ids each publisher reaches, and how often.
 
 Every publisher holds a list of ids. Together their filters have ``rows``: one for each
 publisher and each frequency, in that order, so that row f − 1 of a publisher says of a column

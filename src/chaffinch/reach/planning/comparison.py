@@ -1,4 +1,4 @@
-"""What is said about one set of flipped filters, side by side: proofs, assumptions, estimates.
+"""Compare what is known of one set of flipped filters: proofs, assumptions, estimates.
 
 Every row says how its number was found and whether it may be promised. S4 (buffling) gives three: a
 pair of inputs it takes for the worst, a Monte Carlo estimate of that pair's point-wise loss, and
@@ -204,10 +204,8 @@ def _too_few(delta: float, needed: int, size: int) -> str:
 
 
 def _one_filter(mechanism: FlippedFilters, delta: float, ones: int) -> ComparedFigure:
-    """Return S4 II at y_d = ``ones``, from the exact law of the output instead of samples.
-
-    R(y_x | y_d) rises with y_x, so its quantiles are R at the quantiles of y_x.
-    """
+    """Return S4 II at y_d = ``ones``, from the exact law of the output instead of samples."""
+    # R(y_x | y_d) rises with y_x, so its quantiles are R at the quantiles of y_x.
     size, chance = mechanism.bits, mechanism.flip_probability
     before = checks.whole("input ones", ones, most=size - 1)
     flip = float(chance)

@@ -1,4 +1,4 @@
-"""How many ids are in a group, and how surely: one estimator and one error for everything.
+"""Estimate how many ids are in a group, and the standard error, for all groups in one way.
 
 h balls for each id fall into m columns. With Z_v the number of columns without anybody seen
 more than v (times, at each publisher), the number of ids seen more than v somewhere is
@@ -72,6 +72,8 @@ class Columns:
         found = -scale * float(np.sum(combination * logarithms))
         gradient = np.zeros_like(self.empty)
         np.divide(-combination, self.empty, out=gradient, where=used)
+        # Columns would be independent if the number of balls were Poisson. It is h·n exactly, so
+        # the variance of those balls, h·n/h², is taken off.
         variance = (scale * self._spread(gradient)) ** 2 - max(found, 0.0) / self.hashes
         return found, math.sqrt(max(variance, 0.0))
 
@@ -226,6 +228,9 @@ def apart(sizes: Sequence[int], *, bits: int, hashes: int, flip: float) -> float
     if loads.max() > 300:
         return math.inf
     empty = np.exp(-loads)
+    # The weight w of one row has E[w] = e and E[w²] = ((p³ + q³)·e + pq·(1 − e))/(p − q)², where e
+    # is the share of empty columns. Rows are independent, so that the relative variance of a
+    # column's weight is ΠE[w²]/E[w]² − 1.
     square = (right**3 + flip**3) * empty + right * flip * (1.0 - empty)
     logarithms = np.log(square) - 2.0 * math.log(right - flip) + 2.0 * loads
     if logarithms.sum() > 600:

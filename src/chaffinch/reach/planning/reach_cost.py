@@ -1,4 +1,4 @@
-"""What a reach costs: ids are hashed once, and everything behind that goes by bits."""
+"""What a reach costs: ids are hashed once; everything after that depends on the bits alone."""
 
 from __future__ import annotations
 

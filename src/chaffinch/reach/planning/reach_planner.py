@@ -131,7 +131,7 @@ def plan(  # noqa: PLR0913
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = _weigh_options(task, bits, hashes, max_bits)
-    good = _good(options, sum(task.sizes))
+    good = _good_enough_error(options, sum(task.sizes))
     hopeful = [one for one in options if one.standard_error <= good][:_TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
     _useful(task, hopeful[0], 2 * _MOST_ERROR)
@@ -165,10 +165,9 @@ def _check_question(audience: object, target: object) -> None:
 def _best_option(
     task: _Task, hopeful: Sequence[Option], good: float, tell: Callable[[str], None]
 ) -> tuple[Option, Option, _Flips]:
-    """Return the option with the least error once its flips keep the promise.
+    """Return the guessed option that has the least error once it is calibrated.
 
-    With it come the guess that it was, and the flips. The first option that is as good as the
-    guesses said ends the search: a calibration takes far longer than all guesses together.
+    With it come the calibrated option and its flips.
     """
     calibrated: list[tuple[Option, Option, _Flips]] = []
     for option in hopeful:
@@ -178,6 +177,7 @@ def _best_option(
         made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
         calibrated.append((option, made, flips))
         if error <= good:
+            # A calibration takes far longer than all guesses together, so none follows.
             break
     return min(calibrated, key=lambda one: one[1].standard_error)
 
@@ -290,28 +290,24 @@ def _guessed_flips(task: _Task, bits: int, hashes: int) -> _Flips:
     return _Flips(own, first)
 
 
-def _good(options: Sequence[Option], total: int) -> float:
-    """Return the error that is as good as the least one.
-
-    Of those within it the fewest hashes are taken: they leave most against a colluder.
-    """
+def _good_enough_error(options: Sequence[Option], total: int) -> float:
+    # Of all options within this error the one with the fewest hashes is taken: it leaves most
+    # protection if a publisher colludes.
     return max(CLOSE * min(one.standard_error for one in options), ENOUGH * total)
 
 
 def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
-    """Return about the flip probability that the proven bound will ask for.
-
-    The blanket hides one column among bits·(2q)^R uniform ones: a Gaussian shift of
-    μ² = 2·((p² + q²)^R − (2pq)^R) / (bits·q^R). Within 3 % where epsilon / hashes is at most
-    1/2; the larger it is, the more skewed is the true law, which asks for up to 1.8 times as
-    many flips at 3. One row is accounted without a blanket, and guessed for itself.
-    """
     step = column_epsilon(target.epsilon, hashes)
     room = max(target.delta / group_weight(step, hashes), 1e-280)
     if rows == 1:
-        return _one_row(step, room, bits)
-    shift = _shift(step, room)
+        # One row is accounted without a blanket.
+        return _guessed_flip_of_one_row(step, room, bits)
+    shift = _gaussian_shift(step, room)
 
+    # The blanket hides one column among bits·(2q)^R uniform ones: a Gaussian shift of
+    # μ² = 2·((p² + q²)^R − (2pq)^R) / (bits·q^R). The guess is within 3 % of the proven flips where
+    # epsilon / hashes is at most 1/2. The larger that is, the more skewed is the true law: at 3 it
+    # asks for up to 1.8 times as many flips.
     def excess(logit: float) -> float:
         flip = 0.5 * special.expit(logit)
         right = 1.0 - flip
@@ -326,14 +322,12 @@ def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
     return 0.5 * float(special.expit(optimize.brentq(excess, -30.0, 30.0)))
 
 
-def _one_row(epsilon: float, delta: float, bits: int) -> float:
-    """Return about the flips that hide one bit: as much as a Poisson number hides one more.
-
-    The Poisson number that scatters as much has the mean λ = bits·pq/(p − q)².
-    """
-
+def _guessed_flip_of_one_row(epsilon: float, delta: float, bits: int) -> float:
+    # The flips hide one bit about as well as a Poisson number X of the same variance hides whether
+    # it is X + 1. That variance is λ = bits·pq/(p − q)².
     def excess(logarithm: float) -> float:
         mean, factor = math.exp(logarithm), math.exp(epsilon)
+        # P[X = k]/P[X + 1 = k] = λ/k is at least e^ε up to k = λ/e^ε, and below e^−ε from λ·e^ε on.
         low, high = math.floor(mean / factor), math.floor(mean * factor)
         below = special.pdtr(low, mean) - factor * (special.pdtr(low - 1, mean) if low else 0.0)
         above = special.pdtrc(high - 1, mean) - factor * special.pdtrc(high, mean)
@@ -341,15 +335,14 @@ def _one_row(epsilon: float, delta: float, bits: int) -> float:
 
     found = bisect_real(lambda x: excess(x) <= 0, good=60.0, bad=-5.0, steps=80)
     mean = math.exp(found)
+    # Solved for q: (p − q)² = bits/(bits + 4λ) =: r, and q = (1 − √r)/2 without cancellation.
     rest = bits / (bits + 4.0 * mean)
     return (1.0 - rest) / (2.0 * (1.0 + math.sqrt(rest)))
 
 
-def _shift(epsilon: float, delta: float) -> float:
-    """Return the Gaussian shift μ whose hockey-stick at ``epsilon`` is ``delta``."""
-
+def _gaussian_shift(epsilon: float, delta: float) -> float:
+    # δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), in logarithms, because delta itself underflows.
     def excess(logarithm: float) -> float:
-        """Return how far the log of delta is above the one asked for: delta itself underflows."""
         shift = math.exp(logarithm)
         first = special.log_ndtr(-epsilon / shift + shift / 2)
         second = epsilon + special.log_ndtr(-epsilon / shift - shift / 2)

@@ -205,6 +205,8 @@ class CampaignKey:
         beside = [one for one in self.records[1:] if os.access(one.parent, os.W_OK)]
         records = self.records[:1] + beside
         publisher = entry["publisher"]
+        # Read under the lock that is held until the records have their names: otherwise two
+        # processes could both find that the key has made nothing yet.
         with _locked_folders(records):
             before = self.made_for(publisher)
             if before is not None and before["sha256"] != entry["sha256"]:
@@ -296,8 +298,8 @@ def _record_document(entries: list[dict[str, str]]) -> dict[str, Any]:
 
 @contextmanager
 def _locked_folders(records: list[Path]) -> Iterator[None]:
-    """Let one process at a time change some records. All lock folders in the same order."""
     with ExitStack() as held:
+        # Every process takes the locks in the same order, so that no two wait for one another.
         for folder in sorted({_made_folder(record) for record in records}):
             held.enter_context(alone_in(folder, "keys"))
         yield
@@ -308,6 +310,7 @@ def _drafted_record(path: Path, entries: list[dict[str, str]]) -> Iterator[None]
     """Write a record to the disk; it has its name when the block has ended well."""
     with atomic(path, permissions=_OWNER_ONLY) as file:
         file.write(json.dumps(_record_document(entries), indent=1).encode() + b"\n")
+        # On the disk before the block pays: a record that cannot be written must cost nothing.
         file.flush()
         try:
             os.fsync(file.fileno())

@@ -115,7 +115,7 @@ def finish_publishing(
     """
 
     def paid(waiting: StagedFiles) -> bool | None:
-        """Return whether it may be seen; None for a filter of another plan or key."""
+        """Return whether the filter may be seen; None for one of another plan or key."""
         if (waiting.plan_id, waiting.key) != (plan.id, occasion):
             return None
         before = key.made_for(publisher)

@@ -62,8 +62,6 @@ class Loaded:
 
 
 class _FilterMaker(Protocol):
-    """An engine that makes filters."""
-
     def make_filter(
         self,
         source: Any,
@@ -186,6 +184,7 @@ def count_loaded(what: Spelled, ones: int, plan: ReachPlan, publisher: str) -> L
     """
     empty = plan.bits - ones
     wrong = float(plan.all_flips)
+    # The standard error of the estimated share of empty columns, if none of them is empty.
     noise = math.sqrt(wrong * (1.0 - wrong) / plan.bits) / (1.0 - 2.0 * wrong)
     if not empty / plan.bits > FULL_BELOW * noise:
         # The analyzer could not tell it from a filter of ones; the key is not used up here.
@@ -198,10 +197,7 @@ def count_loaded(what: Spelled, ones: int, plan: ReachPlan, publisher: str) -> L
 def _true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
 ) -> tuple[list[Row], Spelled]:
-    """Return the rows before any flip, and what became of the table's, all as private as the ids.
-
-    Threads digest batches; one thread reads, and sets the bits.
-    """
+    # Both results are as private as the ids. Threads digest batches; this one reads, and sets bits.
     what = Spelled()
 
     def read() -> Generator[Digests, None, None]:
@@ -245,7 +241,7 @@ def true_rows(
 
 
 def _set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
-    """Set every column of each id: one for its digest, one for that digest's digest, …."""
+    # One column for the digest of an id, one for the digest of that digest, and so on.
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):
         digests = digest_again(digests, further)
@@ -442,11 +438,9 @@ class ColumnRanges:
 
     @cached_property
     def _edges(self) -> NDArray[np.uint64]:
-        """Return the first digest of every range but the first.
-
-        A digest d has the column ⌊d·bits/2⁶⁴⌋, which is at least c from d = c·2⁶⁴/bits on: a whole
-        number, as the number of bits is a power of two.
-        """
+        """Return the first digest of every range but the first."""
+        # A digest d has the column ⌊d·bits/2⁶⁴⌋, which is at least c from d = c·2⁶⁴/bits on: a
+        # whole number, as the number of bits is a power of two.
         firsts = [64 * self.words(place).start for place in range(1, self.count)]
         return np.array([(one << 64) // self.plan.bits for one in firsts], np.uint64)
 

@@ -288,7 +288,7 @@ def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
     """Return ids as an array of texts or binary, which lie in memory as bytes and offsets."""
     import pyarrow as pa
 
-    array = _plain(array, _IDS, column)
+    array = _plain_array(array, _IDS, column)
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_null(kind):
         return array.cast(pa.string())
@@ -315,8 +315,7 @@ def _were_numbers(texts: pa.Array) -> bool:
     return bool(0 < found >= _NEARLY_ALL * others)
 
 
-def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
-    """Return an array without dictionaries, runs and views."""
+def _plain_array(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(array.type, pa.BaseExtensionType):
@@ -363,7 +362,7 @@ def _views(
     import pyarrow as pa
     from pyarrow import compute
 
-    array = _plain(array, _VIEWS, column)
+    array = _plain_array(array, _VIEWS, column)
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         digits = compute.match_substring_regex(array, "^[0-9]{1,18}$")
