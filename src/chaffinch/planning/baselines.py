@@ -1,4 +1,4 @@
-"""What a promise would cost elsewhere: without any shuffler, or with a trusted centre.
+"""The error that a promise would cost without a shuffler, or with a trusted centre.
 
 Nothing here is run: these are the errors of what others would do, to compare with.
 """
@@ -114,10 +114,8 @@ def people_with_centre(error: float, people: int, central: float) -> int:
 
 
 def _laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
-    """Return the losses of noise with masses like ratio^|k| that is moved by so many steps.
-
-    The loss of k is ln(1/ratio)·(|k − s| − |k|), which is s − 2k between 0 and s and ±s beyond.
-    """
+    # Noise with masses like ratio^|k| is moved by s steps. The loss of k is
+    # ln(1/ratio)·(|k − s| − |k|), where |k − s| − |k| is s − 2k between 0 and s, and ±s beyond.
     inner = np.arange(1, steps)
     below = (1.0 - ratio) / (1.0 + ratio)
     mass = np.concatenate(
@@ -128,15 +126,13 @@ def _laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
 
 
 def _gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
-    """Return the losses of noise with masses like e^(−k²/2σ²) that is moved by so many steps.
-
-    The loss of k is s·(s − 2k)/(2σ²). Masses beyond a window count as infinite losses: after k
-    they fall by e^(−(2k + 1)/2σ²) at least, and together are below a geometric series.
-    """
+    # Noise with masses like e^(−k²/2σ²) is moved by s steps. The loss of k is s·(s − 2k)/(2σ²).
     last = math.ceil(sigma * math.sqrt(-2.0 * math.log(tail))) + 1
     places = np.arange(last, -last - 1, -1)
     heights = np.exp(-0.5 * (places / sigma) ** 2)
     total = float(heights.sum())
+    # Masses beyond the window count as infinite losses. After k they fall by e^(−(2k + 1)/2σ²) at
+    # least, so that a geometric series bounds each of the two tails; the sum is rounded up.
     beyond = math.exp(-0.5 * ((last + 1) / sigma) ** 2) / -math.expm1(-(last + 1.5) / sigma**2)
     held = heights > 0
     return GridLoss(
@@ -148,7 +144,7 @@ def _gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
 
 
 def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise:
-    # With so small a loss no delta is needed at all.
+    # With so small a loss no delta is needed at all; rounded down, so that this holds in floats.
     pure = epsilon / moved / steps * (1 - 1e-12)
 
     def reached(loss: float) -> float:

@@ -323,11 +323,9 @@ def for_error(
 def _least_within(
     relative_error: Callable[[float], float], guess: float, least: float
 ) -> float | None:
-    """Return about the least mu at which the error is at most the one asked for, or None.
-
-    Intervals shrink about as 1/mu does, in steps of whole people; the rounding of numbers does not
-    shrink at all.
-    """
+    """Return about the least mu at which the error is at most the one asked for, or None."""
+    # Intervals shrink about as 1/mu does, in steps of whole people; what the rounding of numbers
+    # adds to them does not shrink at all.
     kept, short, mu = None, 0.0, guess
     for tried in range(_MOST_TRIES):
         far = relative_error(mu)
@@ -363,12 +361,6 @@ def most_private(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate
 def _choose(
     candidates: Sequence[Candidate], task: Task, cost: Callable[[Candidate], float], of: str
 ) -> tuple[Candidate, str]:
-    """Return the choice among candidates that meet all wishes, and why in a sentence.
-
-    Near the smallest cost, the fewest sealed messages. But without a wish for what a report
-    leaves by itself, one that protects by itself is worth twice the cost: near the smallest of
-    those, the best protected.
-    """
     least = min(cost(one) for one in candidates)
     alone = [
         one
@@ -376,6 +368,8 @@ def _choose(
         if one.local_epsilon <= task.most_local and cost(one) <= _WORTH_LOCAL * least
     ]
     if task.local_epsilon is None and alone:
+        # Nobody has said what may be left if the parties collude. A report that protects by itself
+        # is worth twice the cost: near the smallest such cost, the best protected is taken.
         dearer = min(cost(one) for one in alone)
         near = [one for one in alone if cost(one) <= _WORTH * dearer]
         why = (
@@ -383,6 +377,7 @@ def _choose(
             f"most {MOST_LOCAL:g}), for at most twice the smallest {of}."
         )
         return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error)), why
+    # Otherwise, near the smallest cost, the fewest sealed messages are taken.
     near = [one for one in candidates if cost(one) <= _WORTH * least]
     why = f"Chosen for the fewest messages within 15 % of the smallest {of}"
     if task.local_epsilon is None:

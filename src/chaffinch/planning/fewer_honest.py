@@ -1,4 +1,4 @@
-"""What is left of a promise when fewer users are honest: an epsilon for each share of them."""
+"""The epsilon that still holds when fewer users are honest, for several shares of them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def epsilons_of_shares(
     for share in _SHARES if crowd > 1 else ():
         total = among(max(1, math.floor(crowd * share)))
         if total.takes_minutes:
+            # Not worth the wait: nothing is claimed for this share.
             found.append((share, math.inf))
             continue
         guess = epsilon / math.sqrt(float(share))
@@ -43,6 +44,8 @@ def smallest_epsilon(mechanism: Mechanism, delta: float, guess: float) -> float:
     if guess >= mechanism.local_epsilon:
         return rounded_up(mechanism.local_epsilon)
 
+    # The largest 1/epsilon that keeps delta is sought. Every epsilon is rounded up to four digits
+    # before it is tried, so that the one that is returned is one that was proven.
     def excess(inverse: float) -> float:
         reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
         return math.log(reached / delta) if reached > 0 else -800.0

@@ -1,4 +1,4 @@
-"""What would work where nothing does: more users, more messages, a looser wish."""
+"""Hints for wishes that no plan meets: more users, more messages, or a looser wish."""
 
 from __future__ import annotations
 
@@ -92,11 +92,9 @@ def _is_likely(wishes: Wishes) -> bool:
 
 
 def _first_that_works(ladder: Sequence[Wishes]) -> Wishes | None:
-    """Return the first of rising wishes that a plan is found for.
-
-    Noise falls along the ladder, and messages with it: what is not likely at the end of it, or
-    found there, is not looked for farther down.
-    """
+    """Return the first of rising wishes that a plan is found for."""
+    # Noise falls along the ladder, and messages with it. So what is not likely at the end of it, or
+    # not found there, need not be tried farther down.
     if not (ladder and _is_likely(ladder[-1]) and _has_useful_plan(ladder[-1])):
         return None
     last = len(ladder) - 1

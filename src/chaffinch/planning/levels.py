@@ -1,4 +1,4 @@
-"""How many levels a number has whose mean is told for every group.
+"""The number of levels of a number whose mean is released for every group.
 
 A device rounds the number by chance to one of L levels from 0 to 1 of its range and sends the
 pair of group and level. The mean of a group of N people is the weighted sum of its L counts over

@@ -1,4 +1,4 @@
-"""What a plan is asked for, and what can be made of these wishes."""
+"""The wishes for a plan, the candidates that meet them, and how wide the intervals become."""
 
 from __future__ import annotations
 
@@ -182,10 +182,7 @@ def _is_named(question: Question, protocol: object) -> bool:
 
 
 def _default_influence(task: Task) -> float:
-    """Return the most that one report may move a count where nobody said: half of the crowd.
-
-    Protocols of very few people move it by a few more whatever they do.
-    """
+    # Half of the crowd; protocols of very few people move a count by a few more whatever they do.
     return max(task.reports / 2, 10.0)
 
 
@@ -373,11 +370,9 @@ def _margin_of_mean(part: Part, reports: int, alpha: float) -> float:
 
 
 def _margin_of_answered(number: Part, answered: Part, reports: int, alpha: float) -> float:
-    """Return the margin of c + W/C, where C of n people answered and W is n times u.
-
-    With the margins w of W/n and v of C/n, both ends of u/(C/n) are within (w + |u|·v)/(1 − v) of
-    u, and u is half a range at the most.
-    """
+    """Return the margin of c + W/C, where C of n people answered and W is n times u."""
+    # With the margins w of W/n and v of C/n, both ends of u/(C/n) are within (w + |u|·v)/(1 − v) of
+    # u, and u is half a range at the most. The two may miss with alpha together.
     own = _margin_of_mean(number, reports, alpha * (1.0 - COUNT_SHARE))
     people = _margin_of_count(answered, reports, alpha * COUNT_SHARE)
     return (own + 0.5 * people) / (1.0 - people) if people < 1.0 else 1.0

@@ -99,9 +99,7 @@ class PlannedCollection(Collection):
 
 
 @dataclass(frozen=True)
-class _Unplanned(Collection):
-    """A survey that has no plan yet, or one that an earlier run has kept."""
-
+class _UnplannedCollection(Collection):
     survey: SurveyFile
 
     def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
@@ -145,7 +143,9 @@ def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
     rows = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
     if plan is None:
         apart, group = asked_apart(survey.survey.questions), survey.survey.group
-        return _Unplanned(apart, survey.reports, survey.columns, survey.table, rows, group, survey)
+        return _UnplannedCollection(
+            apart, survey.reports, survey.columns, survey.table, rows, group, survey
+        )
     if not _fits_survey(plan, survey):
         raise InvalidInput(
             "plan",

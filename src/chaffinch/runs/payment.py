@@ -141,6 +141,7 @@ def hand_out_release(
 
     ``check`` refuses to replace a protected file. Returns the charge if a ledger has paid.
     """
+    # Asked before the commit, which pays: afterwards every bill is paid.
     before = bill is not None and bill.paid()
     commit_paid_files(files, bill, check=check, tell=tell)
     return None if account is None or bill is None else Charged(account, bill.key, before)
@@ -164,6 +165,7 @@ def finish_release(
     def paid(waiting: StagedFiles) -> bool | None:
         """Return whether it is paid for; None if only another payer knows."""
         if payer is None or waiting.payer != payer.id:
+            # Removing files that another ledger has paid for would lose their release.
             return None
         charged = payer.is_charged(waiting.key, waiting.subject)
         if charged and request is not None and waiting.request != request:

@@ -79,8 +79,6 @@ class RunResult:
 
 @dataclass(frozen=True)
 class _CheckedTable:
-    """A table in which every cell was checked, and the names of its data."""
-
     answers: AnswerTable
     rows: Table
     """The rows that count."""
@@ -143,7 +141,11 @@ def release_table(
     plan = asked.make_plan(results.folder, listener, anyway=options.anyway)
     request = table.request(plan, given, options)
     results.check(plan)
+    # The lock of the folder is held up to the end: two runs there would both pay for a release, and
+    # one of these would be lost.
     with results.filling() as folder:
+        # First finish what an interrupted run has paid for: the rules below would refuse to release
+        # the same data again.
         finished = _finish_interrupted(table.data, request, options)
         if finished is not None:
             return finished
@@ -151,8 +153,10 @@ def release_table(
         if resuming and is_released(table.data, plan, round_, unit, results.standing):
             listener.say(f"released by an earlier run, and left as it is: {results.folder}")
             return None
+        # Asked here to save the time of encoding, and asked again when the data is known in full.
         options.rules.permit(table.data, plan, round_, unit, results.standing)
         if results.folder is not None and not results.keeps_other(plan):
+            # Before the long work, so that a run that fails in it finds its plan again.
             asked.keep_plan(results.folder, plan)
         tally = tally_table(table, plan, folder, options)
         _tell_substitutions(table.rows.substitutions, listener)

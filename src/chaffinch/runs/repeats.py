@@ -142,14 +142,16 @@ class Permit:
         names: tuple[str, ...],
         known: tuple[RunRelease, ...] | None,
     ) -> Callable[[], None]:
-        """Return a payment that records first: a crash in between overcounts, never undercounts."""
         record = self.data.record
 
         def charge() -> None:
+            # The record comes first: a crash between the two leaves a release in it that nobody
+            # has seen, which overcounts. The other order could leave out one that was charged.
             record.add(made, names, known)
             try:
                 pay()
             except ChaffinchError as error:
+                # Where the ledger may have been charged after all, the entry stays.
                 if error.reason not in OUTCOME_UNKNOWN:
                     record.remove(made.subject)
                 raise

@@ -117,7 +117,7 @@ def draft_opened(
     facts = {}
     for name in with_values:
         form = guess_format(_texts(cells[name]), table.settings, column=name)
-        facts[name] = _FACTS[kinds[name]](_Column(table, name, form, progress))
+        facts[name] = _FACTS[kinds[name]](_ReadColumn(table, name, form, progress))
     parts = [
         _HEAD,
         _written_facts(with_values),
@@ -283,9 +283,7 @@ def _is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A column that is read to its end."""
-
+class _ReadColumn:
     table: Table
     name: str
     form: NumberFormat
@@ -331,14 +329,14 @@ class _Column:
         )
 
 
-_FACTS: dict[str, Callable[[_Column], str]] = {
-    "bit": _Column.nothing,
-    "dates": _Column.nothing,
-    "number": _Column.bounds,
-    "choice": _Column.values,
-    "text": _Column.values,
-    "id": _Column.no_values,
-    "empty": _Column.no_values,
+_FACTS: dict[str, Callable[[_ReadColumn], str]] = {
+    "bit": _ReadColumn.nothing,
+    "dates": _ReadColumn.nothing,
+    "number": _ReadColumn.bounds,
+    "choice": _ReadColumn.values,
+    "text": _ReadColumn.values,
+    "id": _ReadColumn.no_values,
+    "empty": _ReadColumn.no_values,
 }
 
 

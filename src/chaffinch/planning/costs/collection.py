@@ -244,11 +244,12 @@ def _analyzer(layout: Layout, codes: int, items: float) -> _Role:
 
 
 def _order_memory(items: float, length: int) -> float:
-    """Return what ordering takes: a key, a place and a sorted key, and the item twice."""
+    # Of each item a key, a place and a sorted key of 8 bytes, and the item twice.
     return min(items * (24 + 2 * length), float(ORDER_MEMORY))
 
 
 def _batch_reports(reports: int, crowd: int) -> int:
+    # The largest batch of the release rule: as few batches as possible, all about alike.
     return math.ceil(reports / math.ceil(reports / max(LARGEST_BATCH, 2 * crowd)))
 
 
@@ -299,7 +300,7 @@ def _question_in_files(part: Part, width: float) -> _Asked:
 
 
 def _message_bytes(codes: int) -> float:
-    """Return what a message takes in a file, at the most: differences, packed in bits."""
+    # At the most: files hold differences of codes, of both signs, packed in bits.
     return math.ceil(math.log2(2 * codes)) / 8 + _DELTA_HEAD
 
 
