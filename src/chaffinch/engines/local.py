@@ -92,9 +92,9 @@ class Local:
         first = rows.first if isinstance(rows, TableFiles) else rows
         places, group = answer_places(plan, first, columns)
 
-        def work(numbered: _Numbered) -> tuple[Codes, int]:
+        def work(numbered: _NumberedRows) -> tuple[Codes, int]:
             row, batch, count = numbered.row, numbered.batch, 0
-            with faults.collecting(), _naming(numbered.file):
+            with faults.collecting(), _naming_file(numbered.file):
                 batch = batch_of_group(plan, group, row, batch)
                 count = batch.num_rows
                 if faults:  # nothing is sent any more: what is left is only checked
@@ -147,6 +147,8 @@ class Local:
             memory=self.memory,
             workers=self.workers,
         ) as buckets:
+            # The claim comes after every input was read and proven whole, so that inputs that are
+            # refused are not used up.
             buckets.fill(messages.batches(), lambda done: tell(done, None))
             messages.check_crowd()
             made = Record(kept).claim(
@@ -166,6 +168,7 @@ class Local:
                     done += len(codes)
                     tell(done, len(buckets))
                 writer.expect(digest_of(made, messages.counts))
+        # After the batch has its name: a shuffle that was killed before may be run again.
         Record(kept).finish(made.name)
         return writer.facts
 
@@ -204,9 +207,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class _Numbered:
-    """Some rows of a table, the number of the first one, and in which of several files they are."""
-
+class _NumberedRows:
     row: int
     batch: pa.RecordBatch
     file: str = ""
@@ -220,21 +221,20 @@ def _opened(source: Any) -> Table | TableFiles:
 
 def _batches(
     source: Table | TableFiles, places: Sequence[AnswerColumns], rows: int
-) -> Iterator[_Numbered]:
+) -> Iterator[_NumberedRows]:
     if isinstance(source, Table):
         for row, batch in answer_batches(source, places, rows=rows):
-            yield _Numbered(row, batch)
+            yield _NumberedRows(row, batch)
         return
     for piece in source.pieces:
         name = piece.name if source.several else ""
-        with _naming(name):
+        with _naming_file(name):
             for row, batch in answer_batches(piece.open(), places, rows=rows):
-                yield _Numbered(row + piece.first_row - 1, batch, name)
+                yield _NumberedRows(row + piece.first_row - 1, batch, name)
 
 
 @contextmanager
-def _naming(file: str) -> Iterator[None]:
-    """Tell with whatever is wrong in which file it is, where there are several."""
+def _naming_file(file: str) -> Iterator[None]:
     try:
         yield
     except InvalidTable as error:
@@ -283,10 +283,8 @@ def _identity_of(source: Any) -> object:
 
 
 def _spill_folder(target: Any) -> Path:
-    """Return the folder of a target that is a file, otherwise the one for temporary files.
-
-    A target that cannot be is refused now, and not after everything was read.
-    """
+    """Return the folder of a target that is a file, otherwise the one for temporary files."""
+    # A target that cannot be written is refused now, and not after everything was read.
     if isinstance(target, (str, os.PathLike)) and target != "-":
         path = Path(os.path.realpath(target))
         fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT

@@ -1,4 +1,4 @@
-"""Columns of answers to columns of numbers, by the law of the question's own methods.
+"""Turn columns of answers into columns of numbers, by the rules of the questions.
 
 Text and choices take few different values, so each distinct value is put to the question
 itself and the rest is looking up: both paths cannot disagree. Numbers are computed as arrays.

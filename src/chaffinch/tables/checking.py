@@ -1,4 +1,4 @@
-"""Every cell that is asked for is read, and all faults are told at once."""
+"""Check every cell of the answers in a table, and report all faults at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a table is written: what somebody said of it. What nobody said is guessed, or refused.
+"""How a table is written, as far as it is stated; the rest is guessed, or refused.
 
 A guess is made only where there is one reading; it is told (``Table.notes``), and what does not
 fit it later is refused by its row.

@@ -1,4 +1,4 @@
-"""A number that tells whether two tables hold the same rows, in whatever file and order.
+"""A fingerprint that is the same for tables with the same rows, in any file and any order.
 
 A cell is its text, or the answer that it is read as (``answers_in``), which has neither a spelling
 nor a column. It gets a number of 64 bits: the sum of its bytes, each times a secret word for its
@@ -100,14 +100,15 @@ class Fingerprint:
     def _short_texts(
         self, name: str, content: NDArray[np.uint8], starts: _Places, lengths: _Places
     ) -> _Words:
-        """Return the sum of each text: what is added up to its end, less that to its start."""
         ends = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
         held = content[np.repeat(starts, lengths) + places]
         start = hashlib.shake_256(self._key + name.encode())
         secret = np.frombuffer(start.digest(8 * _LONG), np.uint64)
         sums = np.zeros(len(held) + 1, np.uint64)
+        # One more than each byte, so that zero bytes count, too.
         np.cumsum((held + np.uint64(1)) * secret[places], out=sums[1:])
+        # What is added up to the end of a text, less what is added up to its start.
         words: _Words = sums[ends[1:]] - sums[ends[:-1]]
         return words
 
@@ -138,10 +139,8 @@ def _text(cell: Any) -> bytes:
 
 
 def _mixed(words: _Words) -> _Words:
-    """Return words whose sum tells which rows they are of: no sum of cells goes through it.
-
-    The finalizer of splitmix64, a permutation of all words.
-    """
+    # The finalizer of splitmix64, a permutation of all words. Without it the sum of rows would be a
+    # sum of cells, and the same for rows that have swapped some of them.
     mixed = words + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -99,7 +99,7 @@ class NumberFormat:
 
 
 def _shifted(plain: str, *, shares: bool) -> float:
-    """Return a number, or a hundredth of it, rounded once."""
+    # Shifted as a decimal number, so that it is rounded once.
     return float(Decimal(plain).scaleb(-2)) if shares else float(plain)
 
 
@@ -153,11 +153,8 @@ def said_format(settings: Settings) -> NumberFormat | None:
 
 
 def _has_plain_points(settings: Settings) -> bool:
-    """Return whether a point is the decimal sign unless something else is said.
-
-    It is that of every program; only where lines are not separated by commas does a table come from
-    a place where it may part thousands.
-    """
+    # Programs write a point before the fraction. Only a table whose cells are not separated by
+    # commas may come from a place where a point separates thousands.
     return settings.separator in {None, ","}
 
 

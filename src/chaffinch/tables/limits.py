@@ -1,4 +1,4 @@
-"""What reading a table may take, whatever it is kept in; no table of answers comes near it.
+"""Limits of memory and work for reading a table; no table of answers comes near them.
 
 Memory is bounded by what is held at once, and time by work: what a file makes of its bytes. A
 unit of work is a byte that is unpacked, and what takes longer is worth as many units as it takes

@@ -156,6 +156,8 @@ class Errands:
             except BaseException as fault:  # noqa: BLE001 - for whoever asks for the result
                 found.set_exception(fault)
 
+        # One lock for the queue and the count of threads: a thread that finds its queue empty is
+        # counted out before another errand can be put into it, so none is left behind.
         with self._lock:
             self._waiting[party].append(errand)
             # One thread each, waiting for its turn, would be too many where a party is away long.
@@ -181,11 +183,9 @@ class Errands:
 
 
 def _live_with_parent() -> None:
-    """End this process with the one that started it, however that ends, and not by Ctrl-C.
-
-    A killed parent cannot tell its processes to end, and they hold what it gave them.
-    """
+    # Ctrl-C reaches the whole group; the parent ends its processes itself, in its own order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A killed parent cannot tell its processes to end, and they hold what it gave them.
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -202,7 +202,6 @@ def _results(
     items: Iterable[_Item],
     ahead: int,
 ) -> Iterator[_Result]:
-    """Yield results in the order of their items, so many of which are worked on ahead."""
     waiting: deque[Future[_Result]] = deque()
     source = iter(items)
     while True:

@@ -1,4 +1,4 @@
-"""From rows to people: the same number of rows of everybody, drawn at random.
+"""Draw the same number of rows of each person, at random.
 
 Rows of one person may stand anywhere in a table, and tables may be larger than memory. So rows
 are first dealt into buckets by a keyed hash of the person, and each bucket is then read by

@@ -1,4 +1,4 @@
-"""Tables in pieces that are read apart: files, and of Parquet files some row groups each."""
+"""Tables in pieces that are read separately: files, or row groups of Parquet files."""
 
 from __future__ import annotations
 

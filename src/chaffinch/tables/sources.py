@@ -85,8 +85,6 @@ class Source:
 
 
 class _Unzipped(gzip.GzipFile):
-    """The content of a zipped file, which is closed with it."""
-
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(fileobj=file)
         self._packed = file

@@ -204,10 +204,9 @@ def _matched_end(pattern: re.Pattern[bytes], lines: bytes, start: int) -> int:
 
 
 def _whole_lines(delimiter: str, *, line_breaks: bool = False) -> re.Pattern[bytes]:
-    """Return a pattern of lines whose quotes are closed; quotes inside a bare cell are letters.
-
-    The quantifiers give nothing back, so a line is read once, whatever it holds.
-    """
+    """Return a pattern of lines whose quotes are closed; quotes inside a bare cell are letters."""
+    # The quantifiers are possessive (`*+`): they give nothing back, so that a line is read once,
+    # whatever it holds.
     mark = re.escape(delimiter)
     quoted = r'[^"]' if line_breaks else r'[^"\r\n]'
     cell = rf'(?:"(?:{quoted}|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
@@ -249,11 +248,7 @@ def _header(head: str, delimiter: str) -> list[str]:
 def _csv_batches(
     blocks: Iterator[bytes], options: dict[str, Any], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of blocks, of which the first starts with the header.
-
-    Each is parsed from memory: Arrow reads a file in a thread of its own, which may be in the
-    middle of Python code when the process is told to stop, and then aborts it.
-    """
+    """Yield the rows of blocks, of which the first starts with the header."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -264,6 +259,8 @@ def _csv_batches(
             use_threads=False, block_size=len(block), column_names=columns if place else None
         )
         try:
+            # Parsed from memory: Arrow reads a file in a thread of its own, which may be in the
+            # middle of Python code when the process is told to stop, and then aborts it.
             found = arrow_csv.read_csv(pa.py_buffer(block), reading_options, **options)
         except pa.ArrowInvalid as error:
             ragged = _RAGGED.search(str(error))
@@ -384,11 +381,8 @@ def _line_batches(
 
 
 def _checked_cells(cells: list[Any], name: str, first_row: int) -> list[Any]:
-    """Return the cells of a column, each a scalar or a list of texts.
-
-    Of records Arrow would make a cell for every row and every key in any of them, and of lists
-    in lists as many levels as there are.
-    """
+    # Records and lists of lists are refused before Arrow sees them: it would make a cell for every
+    # row and every key in any record, and as many levels as there are lists in lists.
     if set(map(type, cells)) <= _SCALARS:
         return cells
     for row, cell in enumerate(cells, start=first_row):

@@ -1,4 +1,4 @@
-"""How often each code is in several batches: counted by tasks, summed and proven by tasks.
+"""Count the codes of several batches: tasks count them, add up the counts and verify them.
 
 The counts of a single batch can be those of a single person. So they are added up, and held
 against the digest of their batch, on executors; the driver gets the sum of all batches, and only

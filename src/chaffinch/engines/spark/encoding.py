@@ -191,7 +191,7 @@ class _Encoding:
 
 
 def _digest(first: int, numbers: Sequence[NDArray[Any]]) -> bytes:
-    """Return a digest of answers and of where they stand; what is hashed has one reading only."""
+    # Type and shape come before the bytes, so that different answers never hash the same bytes.
     found = hashlib.sha256(first.to_bytes(8, "little"))
     for one in numbers:
         found.update(f"{one.dtype.str}{one.shape}|".encode())

@@ -1,4 +1,4 @@
-"""Rows of a frame of Spark: kept once, before anything is drawn for them.
+"""Rows of a Spark frame, stored once before random words are drawn for them.
 
 Spark evaluates a frame anew whenever it needs rows that were lost with an executor, and may get
 other rows, or the same ones in other partitions: people would be lost, or be there twice. Blocks
@@ -194,10 +194,8 @@ def _scratch_folder(job: Job, scratch: Place | None) -> Iterator[Place]:
 
 
 def _chosen(source: FrameRows, columns: Sequence[str]) -> DataFrame:
-    """Return the columns that are needed; no other leaves the frame.
-
-    They are chosen by their places: Spark reads dots and capitals in names in its own way.
-    """
+    # No other column leaves the frame. They are chosen by their places, because Spark has rules of
+    # its own for dots and capitals in names.
     source.first.batches(columns)  # raises if one is not there
     places = [source.first.columns.index(name) for name in dict.fromkeys(columns)]
     with cluster_faults(of_frame=True):
@@ -258,7 +256,7 @@ def _keep(
 
 
 def _cipher(ring: Keyring, number: int, name: str) -> AESGCM:
-    """Return the cipher of one file: its name is its own, so no key seals two of them."""
+    # Every attempt has a file name of its own, so no key encrypts two files.
     return AESGCM(ring.words("rows", number, name.encode()).take(4).tobytes())
 
 

@@ -137,10 +137,7 @@ class Job:
         return [one.value for one in outcomes], not (rows and self._repeated(before))
 
     def _repeated(self, before: Container[int]) -> bool:
-        """Return whether a stage of a later job of Spark than those had to be done again.
-
-        Spark's own account of it comes late, and may be gone: what is not known was repeated.
-        """
+        """Return whether a stage of a later job of Spark than those had to be done again."""
         from py4j.protocol import Py4JError
 
         try:  # all that has happened so far is told before this returns
@@ -151,6 +148,7 @@ class Job:
         later = [one for one in tracker.getJobIdsForGroup(self._group) if one not in before]
         jobs = [tracker.getJobInfo(number) for number in later]
         stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
+        # Spark's own account of it comes late, and may be gone: what is not known was repeated.
         return not stages or any(stage is None or stage.currentAttemptId > 0 for stage in stages)
 
     def exchange(
@@ -220,11 +218,6 @@ class Job:
         sizes: Sequence[int] | None,
         progress: Progress | None,
     ) -> list[Any]:
-        """Return what a job of Spark gives, and tell meanwhile what is done, of how much if known.
-
-        A thread of its own asks Java for it: a Ctrl-C here cuts no answer short, and the job is
-        over before anybody clears up behind its tasks.
-        """
 
         def collect() -> Any:
             with cluster_faults(of_frame=sizes is None):
@@ -232,6 +225,8 @@ class Job:
                 return found.collect()
 
         total = None if sizes is None else sum(sizes)
+        # A thread of its own asks Java: a Ctrl-C here cuts no answer short, and the job is over
+        # before anybody clears up behind its tasks.
         with ThreadPoolExecutor(1) as thread:
             given = thread.submit(collect)
             try:
@@ -252,12 +247,12 @@ class Job:
 
 
 def _planned_whole(frame: DataFrame) -> DataFrame:
-    """Plan a frame as one job, in which a stage that is done again has another number.
-
-    An adaptive plan is a job for each exchange. What an executor takes with it after its job has
-    ended is evaluated anew by a later one, in part and as if for the first time.
-    """
+    """Plan a frame as one job, in which a stage that is done again has another number."""
+    # An adaptive plan is a job for each exchange. What an executor takes with it after its job has
+    # ended is evaluated anew by a later one, in part and as if for the first time.
     settings = frame.sparkSession.conf
+    # The setting belongs to the whole session: another thread that plans at the same time would
+    # restore the changed value, and leave it.
     with _PLANNING:
         before = settings.get(_ADAPTIVE)
         settings.set(_ADAPTIVE, "false")

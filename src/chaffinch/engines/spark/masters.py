@@ -1,4 +1,4 @@
-"""The address of a cluster, looked at before anything is started.
+"""Check the address of a cluster before anything is started.
 
 Spark itself asks an address where nobody is for a minute, and then says something else.
 """

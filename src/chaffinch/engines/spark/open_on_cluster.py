@@ -1,4 +1,4 @@
-"""Envelopes opened on a cluster, for a service that keeps its state where it is.
+"""Open envelopes on a cluster, for a service that keeps its state on its own machine.
 
 Most of the work of a shuffler, and of an analyzer that has sealed batches, is to open envelopes.
 Here executors do that, with the same functions as processes do, and what was inside comes back to
@@ -100,7 +100,7 @@ class SparkPool:
             raise Stopped
 
     def _map(self, job: Job, work: _Work[_Item, _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Return what a job makes of items; one that hangs would hold up everything for ever."""
+        # A job that hangs would hold up the service for ever.
         last = time.monotonic() + self._job_seconds
 
         def look(_done: int, _total: int | None) -> None:

@@ -1,4 +1,4 @@
-"""A Spark application: the one that runs already, or one of our own for a single command."""
+"""The Spark application of a command, active or started for it; its settings and its Java."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _wait_for_workers(context: SparkContext, patience: float, tell: Tell) -> Non
 
 
 def _in_background(work: Callable[[], object]) -> Future[object]:
-    """Do something in a thread that nobody has to wait for, not even at the end of the process."""
+    # A daemon: nobody has to wait for it, not even at the end of the process.
     found: Future[object] = Future()
 
     def run() -> None:
@@ -332,7 +332,7 @@ def _environment(files: Path, tell: Tell) -> Iterator[None]:
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Keep what Ctrl-C does here: Spark puts its own in the place, and jobs are ended by us."""
+    # Spark replaces the handler of Ctrl-C. Ours is put back, because we end the jobs ourselves.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -423,7 +423,7 @@ def check_settings(settings: SparkConf) -> None:
 
 
 def _sealed_otherwise(settings: SparkConf, name: str) -> bool:
-    """Return whether TLS between the machines stands for Spark's own cipher."""
+    # TLS between the machines does what Spark's own cipher would do.
     return name == _CIPHER and settings.get("spark.ssl.rpc.enabled", "false") == "true"
 
 

@@ -71,6 +71,7 @@ def _scatter(
     parts: int, kind: np.dtype[Any], ring: Keyring, numbered: tuple[int, MessagePiece]
 ) -> Iterator[tuple[int, bytes]]:
     number, piece = numbered
+    # All codes of the piece are there before a word is drawn: the words follow from their digest.
     codes = np.concatenate([np.empty(0, kind), *(one.astype(kind) for one in piece.batches())])
     words = ring.words("scatter", number, hashlib.sha256(codes.tobytes()).digest())
     drawn = below(words, parts, len(codes))
@@ -85,6 +86,7 @@ def _scatter(
 def _gather(
     target: Target, facts: BatchFacts, ring: Keyring, part: int, blobs: list[bytes]
 ) -> BatchPart:
+    # In the order of the pieces (`tasks.Gathered`): a task that runs again digests the same.
     content = b"".join(blobs)
     codes = np.frombuffer(content, np.min_scalar_type(facts.space - 1))
     words = ring.words("order", part, hashlib.sha256(content).digest())

@@ -115,6 +115,7 @@ def _make_empty(folder: Place, standing: str | None) -> None:
     if _found_batch(folder) != standing:
         raise _came_meanwhile(folder)
     if standing is not None:
+        # The manifest goes first: without it the parts are no batch, if this ends half-way.
         folder.inside(MANIFEST).remove()
     folder.remove_unfinished()
     names = folder.names()
@@ -160,6 +161,7 @@ def finish_batch(
             hint="check the disks of the cluster; nothing was written",
         )
     _check_alone(target, parts)
+    # The manifest comes last: until it is there, the parts are what an unfinished job has left.
     write_manifest(target.folder, Manifest(facts, digest, tuple(parts)))
     try:  # who looked before it came may have removed parts
         _check_alone(target, parts, finished=True)
