@@ -136,6 +136,7 @@ class Attack:
 
     def leak(self, epsilon: float) -> float:
         """Return delta at ``epsilon`` for this crowd, the worse direction, near enough to rank."""
+        # The hockey-stick Σ max(0, P₁ − e^ε·P₀) over the outcomes of the attacked tallies.
         zero, one = self._likelihoods[0][1].laws()
         if self.is_pair:
             away, there = self._likelihoods[1][1].laws()

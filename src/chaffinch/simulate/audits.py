@@ -1,4 +1,4 @@
-"""Attack a plan's own pipeline, and see whether it leaks more than the accountant says.
+"""Attack the pipeline of a plan, and check whether it leaks more than the accountant says.
 
 A lower bound above the claim proves that something is broken. One below it proves nothing:
 that is what the exact accounting is for. Audits are sharp for a large delta and for small
@@ -338,12 +338,10 @@ def _affordable(part: Part, crowd: int, trials: int) -> int:
 
 
 def _claim(part: Part, crowd: int, delta: float) -> float:
-    """Return the accountant's epsilon for a crowd with the part's randomizer; may be infinite.
-
-    In a large crowd it is rounded up to four digits, which is much quicker to prove.
-    """
+    """Return the accountant's epsilon for a crowd with the part's randomizer; may be infinite."""
     try:
         if crowd > _LARGEST_REAL_CROWD:
+            # Rounded up to four digits, which is much quicker to prove.
             return smallest_epsilon(part.mechanism(crowd), delta, guess=1.0)
         return part.mechanism(crowd).epsilon(delta).upper
     except GuaranteeNotProven:
@@ -351,14 +349,15 @@ def _claim(part: Part, crowd: int, delta: float) -> float:
 
 
 def lower_bound(one: Floats, zero: Floats, delta: float, alpha: float) -> float:
-    """Return an epsilon that is surely exceeded, from the scores of two worlds.
+    """Return a lower bound of epsilon, from the scores of two worlds.
 
-    The threshold is chosen on the first half of the trials and judged on the second, so the
-    choice costs no confidence. Both directions: a high score speaks for world 1, a low one
-    for world 0. Wrong with chance at most 4·alpha.
+    It is wrong with a chance of at most 4·``alpha``.
     """
+    # The threshold is chosen on the first half of the trials and judged on the second, so that the
+    # choice costs no confidence.
     half = len(one) // 2
     best = 0.0
+    # Both directions: a high score speaks for world 1, a low one for world 0.
     for likely, other in ((one, zero), (-zero, -one)):
         places = np.unique(likely[:half])
         if len(places) > _THRESHOLDS:
@@ -370,7 +369,8 @@ def lower_bound(one: Floats, zero: Floats, delta: float, alpha: float) -> float:
 
 
 def _bounds(likely: Floats, other: Floats, places: Floats, delta: float, alpha: float) -> Floats:
-    """Return ln((P − delta)/Q) at the safe ends of P and Q, for each threshold; 0 if negative."""
+    # From P ≤ e^ε·Q + δ follows ε ≥ ln((P − δ)/Q), which the lower end of P and the upper end of Q
+    # bound from below.
     hits, false = (
         len(scores) - np.searchsorted(np.sort(scores), places) for scores in (likely, other)
     )

@@ -1,4 +1,4 @@
-"""When is an observed number too far off? Thresholds with a stated chance of a false alarm.
+"""Thresholds for observed numbers, with a stated chance of a false alarm.
 
 All tallies are sums of independent terms, each in an interval of length 1 or with moments that
 grow no faster than those of a geometric law, so the bounds for the mean and for the share of

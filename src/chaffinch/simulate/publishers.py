@@ -277,13 +277,11 @@ def _logo(audience: Audience, seen: tuple[int, ...]) -> int:
 
 
 def _columns_hit(balls: int, columns: int, draws: Draws) -> int:
-    """Return how many columns are hit by so many balls, each of which falls anywhere.
-
-    With Poisson balls the numbers of columns that hold 0, 1, 2, … are multinomial. Those of two
-    and more are drawn; then those of one must make up the number of balls, which a binomial
-    gives with a chance that is the chance to accept (probabilistic divide and conquer, Arratia
-    and DeSalvo 2016). Cut off with a chance below 1e-18.
-    """
+    """Return how many columns are hit by so many balls, each of which falls anywhere."""
+    # With Poisson balls the numbers of columns that hold 0, 1, 2, … are multinomial. Those of two
+    # and more are drawn; then those of one must make up the number of balls, which a binomial
+    # gives with a chance that is the chance to accept (probabilistic divide and conquer, Arratia
+    # and DeSalvo 2016). Cut off with a chance below 1e-18.
     if balls <= 1:
         return balls
     tries = _tries(balls, columns)
@@ -318,9 +316,11 @@ class _Tries:
         """Return which of some tries are accepted, with the columns of at most one, and of one."""
         drawn = draws.multinomial(self.columns, self.law, _TRIES)
         rest = drawn[:, -1]
+        # What the drawn columns do not hold must lie in columns of exactly one ball.
         single = self.balls - drawn[:, :-1] @ self.held
         possible = (single >= 0) & (single <= rest) & (rest >= self.least)
         chance = self._chance(rest.astype(np.float64), np.where(possible, single, 0.0))
+        # −Exp(1) is the logarithm of a uniform number: accepted with chance e^(chance − bound).
         lucky = -draws.standard_exponential(_TRIES) < chance - self.bound
         return possible & lucky, rest, single
 

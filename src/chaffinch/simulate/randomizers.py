@@ -1,4 +1,4 @@
-"""Attack a randomizer that somebody brings: a function from an answer to messages, or a table.
+"""Attack any randomizer: a function from an answer to messages, or a table of chances.
 
 An audit refutes, and never proves: a lower bound above the claim shows a fault, one below it
 shows nothing. What is looked at is learned from a first sample; the threshold is chosen on a
@@ -234,7 +234,7 @@ def _learned(
     source: _Source, users: int, trials: int, delta: float, see: Callable[..., Hashable] | None
 ) -> _Attack:
     places = range(len(source.answers))
-    look = see or _together
+    look = see or _without_order
     if users == 1 or see is not None:
         samples = [_views(source, place, places[0], users, trials) for place in places]
         seen = [list(map(look, views)) for views in samples]
@@ -242,7 +242,7 @@ def _learned(
         laws = [Counter(map(code, one)) for one in seen]
         found = []
         for one, zero in combinations(places, 2):
-            score = _Ratio(laws[one], laws[zero])
+            score = _LogRatio(laws[one], laws[zero])
             scores = [np.array([score(code(outcome)) for outcome in seen[w]]) for w in (one, zero)]
             gain = lower_bound(scores[0], scores[1], delta, 0.01)
             found.append((gain, -one, -zero, score))
@@ -254,8 +254,7 @@ def _learned(
     return _crowd_attack(laws, code, users, trials)
 
 
-def _together(view: _Messages) -> Hashable:
-    """Return what is seen of several messages whose order is not."""
+def _without_order(view: _Messages) -> Hashable:
     return view[0] if len(view) == 1 else tuple(sorted(view, key=repr))
 
 
@@ -286,9 +285,7 @@ def _coding(outcomes: list[Any]) -> Callable[[Any], Hashable]:
     return bin_number
 
 
-class _Ratio:
-    """The logarithm of how much likelier an outcome is in one world than in the other."""
-
+class _LogRatio:
     def __init__(self, one: Counter[Hashable], zero: Counter[Hashable]) -> None:
         # Half an outcome more in each: what was seen in one world only is not infinitely likelier.
         self._logs = {

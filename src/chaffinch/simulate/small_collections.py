@@ -93,29 +93,25 @@ def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, s
 
 
 def _survey(part: Part, crowd: int, size: int) -> Plan:
-    """Return a plan that asks one question of a small crowd ``size`` times over.
-
-    Its promise plays no part: what is audited is computed from the protocol.
-    """
+    """Return a plan that asks one question of a small crowd ``size`` times over."""
+    # Its promise plays no part: what is audited is computed from the protocol.
     parts = tuple(Part(f"{place}", part.question, part.protocol) for place in range(size))
     return Plan("audit", parts, crowd, crowd, crowd, 1, 1.0, 1.0)
 
 
 def _disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
-    """Return two scores of an order of messages, of mean 0 and variance 1 if it is uniform.
-
-    The first counts the places whose message is the one that arrived there, the second is
-    the trend of the codes. For a sum of a(i, π(i)) over a uniform π of m places the variance
-    is Σ d²/(m − 1), with d what is left of a without the means of its rows and columns
-    [Hoeffding 1951].
-    """
+    """Return two scores of an order of messages, of mean 0 and variance 1 if it is uniform."""
     m = len(arrived)
     if m < 2 or len(left) != m:
         return (0.0, 0.0) if len(left) == m else (math.inf, math.inf)
+    # For a sum of a(i, π(i)) over a uniform π of m places the variance is Σ d²/(m − 1), with d what
+    # is left of a without the means of its rows and columns [Hoeffding 1951].
     counts = np.unique(left, return_counts=True)[1].astype(np.float64)
     squares = float(counts @ counts)
     spread = (squares - 2.0 * float(counts**2 @ counts) / m + squares**2 / m**2) / (m - 1)
+    # First: the places that still have the message that arrived there, Σc²/m on average.
     kept = float(np.count_nonzero(arrived == left)) - squares / m
+    # Second: the trend of the codes along the order.
     places = np.arange(m) - 0.5 * (m - 1)
     codes = left - left.mean(dtype=np.float64)
     trend, scale = float(places @ codes), float(places @ places) * float(codes @ codes) / (m - 1)
