@@ -18,7 +18,7 @@ import pytest
 
 from chaffinch import Audience, Ledger, Target, privacy, reach
 from chaffinch.cli.reach import VERBS
-from chaffinch.cli.reach.publisher_verbs import _Terms
+from chaffinch.cli.reach.publisher_verbs import _PromiseOptions
 from chaffinch.errors import StorageFault
 from chaffinch.reach.publisher.filter_making import WITHIN
 from chaffinch.reach.release import load_release as load_reach_release
@@ -575,7 +575,7 @@ def test_no_output_overwrites_an_input(filters: list[Path], cli: Callable[..., D
 
 
 def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:
-    assert Target(_Terms().max_epsilon, _Terms().max_delta) == WITHIN
+    assert Target(_PromiseOptions().max_epsilon, _PromiseOptions().max_delta) == WITHIN
     for more, code in ((("--max-epsilon", 1), 2), (("--max-delta", 1e-9), 2), ((), 0)):
         done = cli(*encoding(campaign, "daily"), *more)
         assert done.code == code, done

@@ -26,9 +26,7 @@ app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_ke
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Files:
-    """What a ledger is kept in."""
-
+class _LedgerFiles:
     path: Path
     """The ledger."""
     _: KW_ONLY
@@ -45,7 +43,7 @@ class _Files:
 
 @app.command(sort_key=0)
 def create(
-    files: _Files,
+    files: _LedgerFiles,
     *,
     epsilon: float,
     delta: float,
@@ -70,14 +68,14 @@ def create(
 
 
 @app.command(sort_key=1)
-def show(files: _Files, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
+def show(files: _LedgerFiles, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Show what was charged and what is left."""
     _show(files.open_ledger(), output)
 
 
 @app.command(sort_key=2)
 def charge(
-    files: _Files,
+    files: _LedgerFiles,
     *,
     plan: Path,
     key: str,
@@ -111,7 +109,7 @@ def charge(
 
 @app.command(sort_key=3)
 def check(
-    files: _Files,
+    files: _LedgerFiles,
     *,
     plan: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen

@@ -182,13 +182,12 @@ def _read_plan(path: Path | None) -> Plan:
     if is_pipe(path):
         input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
-    with _plan_it_first(path):
+    with _explaining_other_files(path):
         return load_plan(require_file(path))
 
 
 @contextmanager
-def _plan_it_first(path: Path) -> Iterator[None]:
-    """Say of a survey in the place of a plan what makes one of it; name other files there."""
+def _explaining_other_files(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidFile:
@@ -226,7 +225,7 @@ def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
     from chaffinch.plans.kinds import load_any_plan
 
-    with _plan_it_first(path):
+    with _explaining_other_files(path):
         found: AnyPlan = load_any_plan(require_file(require_name(path)))
     return found
 

@@ -29,9 +29,7 @@ _FLAG = Parameter(negative=(), show_default=False)
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Asked:
-    """One question and what is promised, in place of a survey file."""
-
+class _QuestionOptions:
     choice: str | None = None
     """Ask for one of these values: a,b,c (a missing answer is refused)."""
     bit: Annotated[bool, _FLAG] = False
@@ -82,7 +80,7 @@ def plan(  # noqa: PLR0913 - one for each option
     survey: Path | None = None,
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    asked: _Asked = _Asked(),  # noqa: B008 - frozen
+    asked: _QuestionOptions = _QuestionOptions(),  # noqa: B008 - frozen
     protocol: str | None = None,
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
@@ -127,7 +125,13 @@ def plan(  # noqa: PLR0913 - one for each option
         Also make a plan that is of no use (it protects nobody, or its error is the whole crowd), or
         take a protocol that does not meet a wish.
     """
-    given = [survey is not None, asked != _Asked(), check is not None, example, example_parties]
+    given = [
+        survey is not None,
+        asked != _QuestionOptions(),
+        check is not None,
+        example,
+        example_parties,
+    ]
     if sum(given) != 1:
         raise InvalidInput(
             "plan",
@@ -162,7 +166,7 @@ def plan(  # noqa: PLR0913 - one for each option
 
 def _found(
     survey: Path | None,
-    asked: _Asked,
+    asked: _QuestionOptions,
     check: Path | None,
     output: Output,
     *,
@@ -195,7 +199,7 @@ def _show_example(output: Output, *, parties: bool) -> None:
         output.drawing(text.rstrip("\n"))
 
 
-def _single(asked: _Asked) -> SurveyFile:
+def _single(asked: _QuestionOptions) -> SurveyFile:
     from chaffinch.planning.survey_file import SurveyFile, share_of
     from chaffinch.planning.wishes import default_delta
 
@@ -239,7 +243,7 @@ def _local_wish(text: str | None) -> float | None:
         raise InvalidInput("local epsilon", "a number above 0, or none", text) from None
 
 
-def _question(asked: _Asked) -> Question:
+def _question(asked: _QuestionOptions) -> Question:
 
     given = [asked.choice is not None, asked.bit, asked.number is not None, asked.flags is not None]
     if sum(given) != 1:
@@ -323,8 +327,7 @@ def _show_parties(found: Plan, output: Output) -> None:
 # The protocols that a planner weighed, side by side.
 
 
-def _chosen(plan: Plan) -> Candidate:
-    """Return the plan's own protocols as the planner weighed them, or would."""
+def _chosen_candidate(plan: Plan) -> Candidate:
     if plan.own is not None:
         return plan.own
     from chaffinch.planning.candidates import Task, candidate
@@ -368,7 +371,7 @@ _LEFT_OUT_WHEN_NARROW = ("messages", "bytes", "ops")
 
 
 def _alternatives(plan: Plan) -> list[dict[str, Any]]:
-    own = _chosen(plan)
+    own = _chosen_candidate(plan)
     return [
         {
             "protocol": one.name,

@@ -91,8 +91,6 @@ _ASSUMED = "assumed pair: all others as the target (exact; no guarantee)"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class _Parameters:
-    """The parameters of a mechanism; each takes some of them."""
-
     users: int | None = None
     """The honest users that the guarantee counts on, the target included."""
     flip: str | None = None

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Limits:
-    """What this device accepts, and where it remembers what it has sent."""
-
+class _DeviceOptions:
     epsilon: float | None = None
     """The largest epsilon that this device accepts, whatever the plan promises."""
     delta: float | None = None
@@ -92,7 +90,7 @@ def send(
     data: str | None = None,
     resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     round: int | None = None,  # noqa: A002
-    limits: _Limits = _Limits(),  # noqa: B008 - frozen
+    limits: _DeviceOptions = _DeviceOptions(),  # noqa: B008 - frozen
     where: TableOptions = TableOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -133,7 +131,9 @@ def send(
         elif data is not None:
             reports = _reports(found, data, round, where, output)
             with output.counting("sending", "reports") as tell:
-                done = client.send_many(reports, data=_digest(data), round=round, progress=tell)
+                done = client.send_many(
+                    reports, data=_digest_of_file(data), round=round, progress=tell
+                )
         else:
             with output.counting("sending", "reports") as tell:
                 done = client.resume(progress=tell)
@@ -180,8 +180,7 @@ def _reports(
     yield from encode_each(table, plan, round=number, columns=answers.columns or None)
 
 
-def _digest(data: str) -> bytes:
-    """Return a digest of a file: the same one is not sent twice."""
+def _digest_of_file(data: str) -> bytes:
     if paths.is_piped(data):
         raise InvalidInput(
             "data", "a file, so that it is recognized if it is sent again", Unquoted("a pipe")

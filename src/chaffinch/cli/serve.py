@@ -22,9 +22,7 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Start:
-    """What a service is started from."""
-
+class _StartOptions:
     config: Path | None = None
     """The file of its settings; `--example` prints one with a comment on every key."""
     example: Annotated[bool, Parameter(negative=(), show_default=False)] = False
@@ -32,7 +30,7 @@ class _Start:
 
 
 @app.command(sort_key=0)
-def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+def collector(*, start: _StartOptions = _StartOptions(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Collect sealed reports, or batches of the previous hop; acknowledged ones are on the disk."""
     from chaffinch.services import hop
 
@@ -42,7 +40,7 @@ def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  
 
 
 @app.command(sort_key=1)
-def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+def shuffler(*, start: _StartOptions = _StartOptions(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Open what the collector has stored, wait for the crowd, shuffle it and forward it."""
     from chaffinch.services import hop
 
@@ -52,7 +50,7 @@ def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  #
 
 
 @app.command(sort_key=2)
-def analyzer(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+def analyzer(*, start: _StartOptions = _StartOptions(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Collect batches of the last hop, open and count them, and show one release of each."""
     from chaffinch.services import analyzer_process
 
@@ -61,7 +59,7 @@ def analyzer(*, start: _Start = _Start(), output: Output = Output()) -> None:  #
         analyzer_process.serve_analyzer(settings, _announcer("analyzer", output))
 
 
-def _shows_example(start: _Start, text: str, output: Output) -> bool:
+def _shows_example(start: _StartOptions, text: str, output: Output) -> bool:
     if start.example and output.json:
         output.document({"example": text})
     elif start.example:
@@ -69,7 +67,7 @@ def _shows_example(start: _Start, text: str, output: Output) -> bool:
     return start.example
 
 
-def _config(start: _Start) -> Path:
+def _config(start: _StartOptions) -> Path:
     if start.config is None:
         hint = "add --config FILE; --example prints one to start from"
         raise InvalidInput("settings", "given", Unquoted("none"), hint=hint)

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Filters:
-    """Filters given by numbers, instead of a plan."""
-
+class _FilterOptions:
     filters: int | None = None
     """How many filters there are: publishers times frequencies."""
     bits: int | None = None
@@ -52,7 +50,7 @@ class _Filters:
 def compare(
     *,
     plan: Path | None = None,
-    filters: _Filters = _Filters(),  # noqa: B008 - frozen
+    filters: _FilterOptions = _FilterOptions(),  # noqa: B008 - frozen
     delta: float | None = None,
     samples: int | None = None,
     seed: int = 0,
@@ -78,7 +76,7 @@ def compare(
     input_ones
         How many bits of one filter are set before the flips, for buffling's figure of one filter.
     """
-    if plan is not None and filters != _Filters():
+    if plan is not None and filters != _FilterOptions():
         raise InvalidInput("filters", "given by --plan or by numbers", Unquoted("both"))
     found = None if plan is None else paths.open_reach_plan(plan)
     mechanism = filters.mechanism() if found is None else found.mechanism

@@ -104,8 +104,6 @@ _LIST = Parameter(negative=())
 @Parameter(name="*")
 @dataclass(frozen=True)
 class _ReachOptions:
-    """What a release says."""
-
     any: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
     """Also count ids that any of these publishers has: daily,radio; may be given several times."""
     all: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()

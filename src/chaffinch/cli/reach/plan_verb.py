@@ -25,9 +25,7 @@ _NARROW = 80
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Asked:
-    """Who takes part, and what is promised."""
-
+class _AudienceOptions:
     publisher: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
     """NAME=SIZE: a publisher and how many ids it expects to have; given once for each publisher."""
     frequencies: int = 1
@@ -67,7 +65,7 @@ class _Asked:
 
 def plan(
     *,
-    asked: _Asked = _Asked(),  # noqa: B008 - frozen
+    asked: _AudienceOptions = _AudienceOptions(),  # noqa: B008 - frozen
     out: Annotated[Path | None, _OUT] = None,
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
@@ -93,7 +91,7 @@ def plan(
         with sealed filters. `chaffinch plan --example-parties` prints an example: keep one hop, and
         add a table [publishers] of NAME = "identity".
     """
-    if (asked == _Asked()) == (check is None):
+    if (asked == _AudienceOptions()) == (check is None):
         got = Unquoted("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
@@ -126,7 +124,7 @@ def _warn(found: ReachPlan, output: Output) -> None:
         )
 
 
-def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
+def _planned(asked: _AudienceOptions, output: Output, *, anyway: bool) -> ReachPlan:
     from chaffinch.reach.planning.reach_planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
@@ -152,8 +150,7 @@ def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
         )
 
 
-def _shuffler_target(asked: _Asked, target: cf.Target) -> cf.Target | None:
-    """Return what is asked for against the shuffler, where it is not the target itself."""
+def _shuffler_target(asked: _AudienceOptions, target: cf.Target) -> cf.Target | None:
     epsilon, delta = asked.shuffler_epsilon, asked.shuffler_delta
     if epsilon is None and delta is None:
         return None

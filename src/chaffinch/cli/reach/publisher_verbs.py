@@ -65,9 +65,7 @@ def key(
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Columns:
-    """Where the ids stand in a table."""
-
+class _IdOptions:
     column: str | None = None
     """The column with the ids; not needed if there is only one."""
     counts: str | None = None
@@ -82,9 +80,7 @@ class _Columns:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class _Terms(Budget):
-    """The weakest promise that is accepted, and the budget that pays."""
-
+class _PromiseOptions(Budget):
     max_epsilon: float = 10.0
     """Refuse a plan that promises a larger epsilon than this."""
     max_delta: float = 1e-3
@@ -98,8 +94,8 @@ def encode(  # noqa: PLR0913 - the options of a verb
     key: Path,
     publisher: str,
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
-    columns: _Columns = _Columns(),  # noqa: B008 - frozen
-    terms: _Terms = _Terms(),  # noqa: B008 - frozen
+    columns: _IdOptions = _IdOptions(),  # noqa: B008 - frozen
+    terms: _PromiseOptions = _PromiseOptions(),  # noqa: B008 - frozen
     work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     output: Output = Output(),  # noqa: B008 - frozen
@@ -173,7 +169,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
     _show(made, found, target, charge, output)
 
 
-def _source(name: str, columns: _Columns, work: EngineOptions) -> Table | list[Piece]:
+def _source(name: str, columns: _IdOptions, work: EngineOptions) -> Table | list[Piece]:
     from chaffinch.tables.pieces import pieces_of
     from chaffinch.tables.read import open_table
 
