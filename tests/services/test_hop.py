@@ -179,7 +179,7 @@ def test_what_arrived_just_now_is_in_an_unopened_segment(
     main(words)
     shown = " ".join(capfd.readouterr().out.split())
     assert "Unopened segments: 0." in shown
-    assert "arrived just now" not in shown
+    assert "New reports" not in shown
     inbox = site.folder / "hop1" / "data" / "inbox"
     inbox.mkdir(parents=True)
     writer = SegmentWriter(inbox)
@@ -188,7 +188,7 @@ def test_what_arrived_just_now_is_in_an_unopened_segment(
         main(words)
         shown = " ".join(capfd.readouterr().out.split())
         assert f"Unopened segments: {expected}." in shown
-        assert "What arrived just now is in segments that are not opened yet" in shown
+        assert "New reports are in segments that are not opened yet" in shown
         writer.seal()
 
 
