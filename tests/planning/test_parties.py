@@ -105,6 +105,7 @@ def test_the_example_names_two_parties(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ("address =", "adress =", "hops.0.adress: is not known here; did you mean 'address'?"),
         ("[analyzer]", "[analyser]", "analyser: is not known here; did you mean 'analyzer'?"),
         ("[[hops]]", "[[shufflers]]", "hops: must be there"),
         ("https://shuffler", "ftp://shuffler", "address of a party"),

@@ -138,6 +138,18 @@ def test_every_fault_has_its_place(wrong: dict[str, Any], fault: str) -> None:
     assert any(told.startswith(fault) for told in faults_of(found.value)), faults_of(found.value)
 
 
+def test_a_wrong_entry_is_the_only_fault_of_its_list() -> None:
+    class Holder(Form):
+        parts: Annotated[Many[Annotated[Part, PartForm.written()]], Field(min_length=1)]
+
+    with pytest.raises(ValidationError) as found:
+        Holder.model_validate({"parts": [{"share": "0.5"}]})
+    assert faults_of(found.value) == ["parts.0.steps: must be there"]
+    with pytest.raises(ValidationError) as found:
+        Holder.model_validate({"parts": []})
+    assert faults_of(found.value) == ["parts: has too few entries"]
+
+
 def test_a_part_that_breaks_its_own_rule_says_so_at_its_place_without_its_hint() -> None:
     class Holder(Form):
         whole: Annotated[Whole, WholeForm.written()]

@@ -25,7 +25,7 @@ from pydantic import (
 from chaffinch.disk.file_kinds import Kind, document_kind
 from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.wire.document_forms import Hex64
+from chaffinch.wire.document_forms import Hex64, Written
 
 _OTHER_FORMS = {
     ".html",
@@ -175,7 +175,10 @@ def faults_of(fault: ValidationError) -> list[str]:
 
 def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
     found = fault.errors(include_url=False, include_input=False)
-    return [(".".join(map(_step, one["loc"])) or "document", one) for one in found]
+    # A list with a wrong entry also counts as one with too few.
+    inside = {one["loc"][:length] for one in found for length in range(len(one["loc"]))}
+    told = [one for one in found if one["type"] != "too_short" or one["loc"] not in inside]
+    return [(".".join(map(_step, one["loc"])) or "document", one) for one in told]
 
 
 def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
@@ -201,13 +204,21 @@ def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:
     """Return the keys that are known at a place of a document; none if its model is not plain."""
     for step in steps:
         if isinstance(step, str):
-            kind = model.model_fields[step].annotation if step in model.model_fields else None
-            inside = [one for one in (kind, *get_args(kind)) if isinstance(one, type)]
-            models = [one for one in inside if issubclass(one, BaseModel)]
-            if not models:
+            fields = {one.alias or name: one for name, one in model.model_fields.items()}
+            found = _inner_model((fields[step].annotation, *fields[step].metadata))
+            if found is None:
                 return []
-            model = models[0]
-    return [field.alias or name for name, field in model.model_fields.items()]
+            model = found
+    return [one.alias or name for name, one in model.model_fields.items()]
+
+
+def _inner_model(kind: Any) -> type[BaseModel] | None:
+    """Return the first model in a type or in what is said of it; None if there is none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    inside = (kind.form,) if isinstance(kind, Written) else get_args(kind)
+    parts = kind if isinstance(kind, tuple) else inside
+    return next((found for one in parts if (found := _inner_model(one))), None)
 
 
 def guess_of(word: str, known: Sequence[str]) -> str:
