@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -12,7 +14,17 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from chaffinch.errors import InvalidInput
-from chaffinch.wire.document_forms import Exact, Form, Many, RealText, Written, exact_text, form_of
+from chaffinch.protocols import every_protocol
+from chaffinch.wire.document_forms import (
+    Exact,
+    Form,
+    Listed,
+    Many,
+    RealText,
+    Written,
+    exact_text,
+    form_of,
+)
 from chaffinch.wire.documents import faults_of, file_model
 
 
@@ -140,7 +152,7 @@ def test_every_fault_has_its_place(wrong: dict[str, Any], fault: str) -> None:
 
 def test_a_wrong_entry_is_the_only_fault_of_its_list() -> None:
     class Holder(Form):
-        parts: Annotated[Many[Annotated[Part, PartForm.written()]], Field(min_length=1)]
+        parts: Annotated[tuple[Annotated[Part, PartForm.written()], ...], Listed(1, 2)]
 
     with pytest.raises(ValidationError) as found:
         Holder.model_validate({"parts": [{"share": "0.5"}]})
@@ -148,6 +160,10 @@ def test_a_wrong_entry_is_the_only_fault_of_its_list() -> None:
     with pytest.raises(ValidationError) as found:
         Holder.model_validate({"parts": []})
     assert faults_of(found.value) == ["parts: has too few entries"]
+    # Its length is the first thing that is looked at: not one fault for each of a million entries.
+    with pytest.raises(ValidationError) as found:
+        Holder.model_validate({"parts": [1] * 1_000_000})
+    assert faults_of(found.value) == ["parts: has more than 2 entries"]
 
 
 def test_a_part_that_breaks_its_own_rule_says_so_at_its_place_without_its_hint() -> None:
@@ -166,6 +182,51 @@ def test_a_number_that_is_none_is_not_written_as_null() -> None:
 
     document = Real.document(type("Thing", (), {"value": float("nan")}))
     assert document["value"] != document["value"]
+
+
+def test_a_list_in_place_of_a_tuple_is_written_in_the_same_way() -> None:
+    part = Part(Fraction(3, 8), 4)
+    loose = Whole("w", 1, 2, [part])  # type: ignore[arg-type]
+    assert WholeForm.document(loose) == WholeForm.document(Whole("w", 1, 2, (part,)))
+
+
+def test_what_pydantic_would_write_by_a_guess_is_refused() -> None:
+    with pytest.raises(ValueError, match="name"):
+        WholeForm.document(Whole(Fraction(1, 2), 1, 2))  # type: ignore[arg-type]
+
+
+def test_an_object_that_says_another_label_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Other(Whole):
+        kind: str = "half"
+
+    with pytest.raises(ValueError, match="kind is not 'whole'"):
+        WholeForm.document(Other("w", 1, 2))
+
+
+def test_no_schema_offers_a_default_that_a_document_must_leave_out() -> None:
+    assert "default" not in json.dumps(WholeForm.model_json_schema())
+    assert WholeForm.model_json_schema()["required"] == ["kind", "name", "ends"]
+
+
+def test_no_two_sections_of_a_form_hold_one_attribute() -> None:
+    for name in ("keys.keyset", "plans.plan", "reach.planning.reach_plan", "reach.release"):
+        importlib.import_module(f"chaffinch.{name}")
+    assert every_protocol()[0].form()
+    known = list(Form.__subclasses__())
+    for one in known:
+        known.extend(one.__subclasses__())
+    ours = [one for one in known if one.__module__.startswith("chaffinch.")]
+    assert len(ours) > 30
+    for form in ours:
+        sections = [
+            one.annotation
+            for one in form.model_fields.values()
+            if isinstance(one.annotation, type) and issubclass(one.annotation, Form)
+        ]
+        names = [*form.model_fields, *(name for one in sections for name in one.model_fields)]
+        assert len(set(names)) == len(names), form
+        assert all(one.leaves_out_defaults for one in sections), form
 
 
 def test_tuples_stand_under_the_names_of_the_fields() -> None:
@@ -207,7 +268,17 @@ class Pairs:
     pair: tuple[int, int]
 
 
-@pytest.mark.parametrize("made", [Loose, Pairs])
+@dataclass(frozen=True)
+class Either:
+    share: str | Fraction
+
+
+@dataclass(frozen=True)
+class Hidden:
+    build: int
+
+
+@pytest.mark.parametrize("made", [Loose, Pairs, Either, Hidden])
 def test_a_dataclass_of_other_facts_has_no_form(made: object) -> None:
     with pytest.raises(TypeError):
         form_of(made)

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field
-
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import label
-from chaffinch.wire.document_forms import Form, Many
+from chaffinch.wire.document_forms import Form, Listed
 from chaffinch.wire.documents import read_toml
 from chaffinch.wire.envelopes import HYBRID, X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
@@ -181,13 +179,11 @@ class PartiesForm(Form):
     """Who runs a plan: the hops of the shuffler in their order, and the analyzer."""
 
     makes = Parties
-    leaves_out_defaults = False
-
     hops: Annotated[
-        Many[Annotated[Party, PartyForm.written()]], Field(min_length=1, max_length=MOST_HOPS)
+        tuple[Annotated[Party, PartyForm.written()], ...], Listed(at_least=1, at_most=MOST_HOPS)
     ]
     analyzer: Annotated[Party, PartyForm.written()]
-    outer_kem: Literal["x25519", "x25519-ml-kem-768"] = "x25519"
+    outer_kem: Literal["x25519", "x25519-ml-kem-768"]
 
 
 def read_parties(path: str | Path) -> Parties:
@@ -200,7 +196,7 @@ def read_parties_file(path: str | Path, form: type[PartiesForm]) -> Any:
     """Return what a file says of the parties of some kind of plan."""
     return read_toml(
         path,
-        lambda found: form.model_validate(found).build(),
+        lambda found: form.model_validate({"outer_kem": "x25519", **found}).build(),
         form,
         rule="a list of the parties who run a plan",
         hint="`chaffinch plan --example-parties` prints one to start from",

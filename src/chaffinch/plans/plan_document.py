@@ -34,6 +34,7 @@ from chaffinch.questions import (
 from chaffinch.wire.document_forms import (
     Exact,
     Form,
+    Listed,
     Many,
     RealNumber,
     RealText,
@@ -288,7 +289,7 @@ class MessagesForm(Form):
 
     slots: int
     codes: int
-    varying: Annotated[Many[str], Field(min_length=1)] = ()
+    varying: Annotated[tuple[str, ...], Listed(at_least=1)] = ()
 
 
 class PublicGroupForm(Form):
@@ -309,7 +310,9 @@ class PlanForm(Form):
     title: str
     counted: Annotated[CrowdForm, Field(alias="crowd")]
     parts: Annotated[
-        Many[Annotated[Part, PartForm.written()]], Field(min_length=1, alias="questions")
+        tuple[Annotated[Part, PartForm.written()], ...],
+        Listed(at_least=1),
+        Field(alias="questions"),
     ]
     guarantee: Annotated[Guarantee, GuaranteeForm.written()]
     shares: Annotated[

@@ -37,7 +37,7 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
-from chaffinch.wire.document_forms import Form, Hex32, Hex64, Many
+from chaffinch.wire.document_forms import Form, Hex32, Hex64, Listed, Many
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 _UNIT = "ids"
@@ -403,11 +403,13 @@ class ReachReleaseDocument(Form):
     shuffler_guarantee: Annotated[Guarantee, GuaranteeForm.written()] | None = None
     key: Hex32
     batch: Hex32
-    publishers: Annotated[Many[Text], Field(min_length=1)]
+    publishers: Annotated[tuple[Text, ...], Listed(at_least=1)]
     filters: FilterForm
     level: Annotated[float, Field(gt=0, lt=1)]
     rows: Annotated[
-        Many[Annotated[ReachRow, GroupForm.written()]], Field(min_length=1, alias="groups")
+        tuple[Annotated[ReachRow, GroupForm.written()], ...],
+        Listed(at_least=1),
+        Field(alias="groups"),
     ]
     notes: Many[Text]
 

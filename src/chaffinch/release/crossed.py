@@ -13,7 +13,7 @@ from chaffinch.charts.rounding import decimal_places
 from chaffinch.questions import BETWEEN, MISSING
 from chaffinch.release.release_document import Amount, Real, Text
 from chaffinch.release.statement import Grid, Line, Section
-from chaffinch.wire.document_forms import Form, Many
+from chaffinch.wire.document_forms import Form, Listed, Many
 
 _MOST_NAMED = 10
 _MOST_ROWS, _MOST_COLUMNS = 60, 12
@@ -130,15 +130,16 @@ class AxisForm(Form):
     """One of the questions that are crossed, and its answers."""
 
     question: Text
-    values: Annotated[Many[Text], Field(min_length=1)]
+    values: Annotated[tuple[Text, ...], Listed(at_least=1)]
 
 
 class CrossedForm(Form):
     """What follows from the cells of a crossed question, which are in the order of the product."""
 
     named_axes: Annotated[
-        Many[Annotated[tuple[str, tuple[str, ...]], AxisForm.as_tuple()]],
-        Field(min_length=2, alias="questions"),
+        tuple[Annotated[tuple[str, tuple[str, ...]], AxisForm.as_tuple()], ...],
+        Listed(at_least=2),
+        Field(alias="questions"),
     ]
     unit: Text
     rows: Annotated[Many[Annotated[Derived, DerivedForm.written()]], Field(alias="derived")]

@@ -33,7 +33,8 @@ def _printable(text: str) -> str:
     return text
 
 
-def _countable(number: int) -> int:
+def countable(number: int) -> int:
+    """Refuse a number that nobody has counted up to."""
     # Beyond this a number is no float any more, and nobody has so many of anything.
     if number >= 2**63:
         raise ValueError("must be below 2^63")
@@ -50,7 +51,7 @@ def _moderate(number: float) -> float:
 Text = Annotated[str, AfterValidator(_printable)]
 Real = Annotated[FiniteFloat, AfterValidator(_moderate)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_moderate)]
-Count = Annotated[int, Field(ge=1), AfterValidator(_countable)]
+Count = Annotated[int, Field(ge=1), AfterValidator(countable)]
 
 
 def _read_infinite(value: float | Literal["infinite"]) -> float:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    FailFast,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    field_validator,
+)
 
 import chaffinch
 from chaffinch.charts.rounding import quantile_name
@@ -29,11 +36,12 @@ from chaffinch.release.release_document import (
     Real,
     ReleaseFormat,
     Text,
+    countable,
 )
 from chaffinch.release.statement import Statement
 from chaffinch.release.survey_statement import ANSWERED, release_statement
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.document_forms import Form, Hex64, Many, Written
+from chaffinch.wire.document_forms import Form, Hex64, Listed, Many, Written
 
 if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
@@ -286,6 +294,11 @@ class ValueForm(Form):
     high_together: Real
 
 
+def _values_document(rows: Iterable[_Row]) -> list[dict[str, Any]]:
+    """Return the values of a question at once: there may be a hundred thousand."""
+    return [{name: getattr(row, name) for name in ValueForm.model_fields} for row in rows]
+
+
 class QuantileForm(Form):
     """One quantile in its bracket."""
 
@@ -340,14 +353,14 @@ class AnswerForm(Form):
 
     question: Text
     # Plus minus minus may be below zero.
-    tallies: list[Annotated[int, Field(gt=-(2**63), lt=2**63)]]
-    values: Annotated[list[ValueForm], Field(min_length=1)]
+    tallies: Annotated[list[Annotated[int, Field(gt=-(2**63), lt=2**63)]], FailFast()]
+    values: Annotated[list[ValueForm], Field(min_length=1), PlainSerializer(_values_document)]
     notes: Many[Text]
     unit: Text | None = None
     sum: Real | None = None
     quantiles: Many[_Quantile] | None = None
     answered: Annotated[Answered, AnsweredForm.written()] | None = None
-    shares: Annotated[Many[Annotated[Share, ShareForm.written()]], Field(min_length=1)] = ()
+    shares: Annotated[tuple[Annotated[Share, ShareForm.written()], ...], Listed(at_least=1)] = ()
     crossed: Annotated[Crossed, CrossedForm.written()] | None = None
 
     @classmethod
@@ -364,7 +377,7 @@ class AnswerForm(Form):
         return cls.model_construct(
             question=described.question,
             tallies=described.tallies.tolist(),
-            values=[ValueForm.describe(row) for row in described.rows()],
+            values=[*described.rows()],
             notes=described.notes,
             shares=described.shares,
             crossed=described.crossed,
@@ -402,7 +415,7 @@ class TogetherForm(Form):
 
     makes = Together
 
-    releases: Annotated[Count, Field(ge=2)]
+    releases: Annotated[int, Field(ge=2), AfterValidator(countable)]
     guarantee: Annotated[Guarantee, GuaranteeForm.written()]
     unit: Annotated[Unit, Written(Literal["row"])] = "person"
 
@@ -421,7 +434,8 @@ class ReleaseDocument(Form):
     contributions: Annotated[int, Field(ge=2)] = 1
     unit: Annotated[Unit, Written(Literal["person", "row"])] = "report"
     group: Annotated[
-        Annotated[Many[Text], Field(min_length=2, max_length=2)] | None, Field(alias="public_group")
+        Annotated[tuple[Text, ...], Listed(at_least=2, at_most=2)] | None,
+        Field(alias="public_group"),
     ] = None
     rounds: Count
     round: Count | None = None
@@ -432,7 +446,9 @@ class ReleaseDocument(Form):
     one_party: bool = False
     rows_were_drawn: bool = False
     answers: Annotated[
-        Many[Annotated[Answer, AnswerForm.written()]], Field(min_length=1, alias="questions")
+        tuple[Annotated[Answer, AnswerForm.written()], ...],
+        Listed(at_least=1),
+        Field(alias="questions"),
     ]
 
     @field_validator("round")

@@ -25,7 +25,7 @@ from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.locations import Place
 from chaffinch.errors import InvalidFile, Reason, checks
 from chaffinch.wire.batches import BatchFacts, Codes, facts_from_texts, facts_to_texts
-from chaffinch.wire.document_forms import Form, Many
+from chaffinch.wire.document_forms import Form, Listed
 from chaffinch.wire.documents import document_bytes, identified, read_document
 from chaffinch.wire.message_pages import MessagePages
 from chaffinch.wire.message_writer import PERMISSIONS, write_parquet
@@ -74,7 +74,9 @@ class _PartForm(Form):
 
 class _ManifestForm(Form):
     texts: Annotated[dict[str, str], Field(alias="facts")]
-    parts: Annotated[Many[Annotated[BatchPart, _PartForm.written()]], Field(max_length=MOST_PARTS)]
+    parts: Annotated[
+        tuple[Annotated[BatchPart, _PartForm.written()], ...], Listed(at_most=MOST_PARTS)
+    ]
 
 
 def part_name(piece: int, serial: int, token: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
@@ -65,8 +65,42 @@ class Written:
         )
 
 
-Many = Annotated[tuple[_Item, ...], Field(strict=False)]
+@dataclass(frozen=True)
+class Listed:
+    """How a tuple stands in a document: as a list, of so many entries.
+
+    The entries are those of a list for the validator too: their number is checked before any of
+    them, so that a long list of wrong entries is one fault.
+    """
+
+    at_least: int = 0
+    at_most: int | None = None
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        listed = core_schema.list_schema(
+            handler.generate_schema(get_args(source)[0]),
+            min_length=self.at_least or None,
+            max_length=self.at_most,
+        )
+        return core_schema.no_info_after_validator_function(
+            tuple,
+            listed,
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda values, write: write([*values]), schema=listed
+            ),
+        )
+
+
+Many = Annotated[tuple[_Item, ...], Listed()]
 """A list in a document, a tuple in what it describes."""
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """Leave the defaults of fields out of a schema: most of them must not stand in a document."""
+    for field in schema.get("properties", {}).values():
+        field.pop("default", None)
 
 
 class Form(Strict):
@@ -78,10 +112,15 @@ class Form(Strict):
     or ``format``, is a *label*: it is written and checked, and not part of the object.
     """
 
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
     makes: ClassVar[Callable[..., Any]]
     """What is called with the attributes to build the object."""
     leaves_out_defaults: ClassVar[bool] = True
-    """Whether a field with its default is left out; otherwise all fields are written."""
+    """Whether a field with its default is left out; otherwise all fields are written.
+
+    The form of a document decides for its sections, too.
+    """
 
     def build(self) -> Any:
         """Return the object that a document describes."""
@@ -112,7 +151,10 @@ class Form(Strict):
     def document(cls, described: object) -> dict[str, Any]:
         """Return what a document says of an object, in the order of the fields."""
         return cls.describe(described).model_dump(
-            mode="json", by_alias=True, exclude_defaults=cls.leaves_out_defaults
+            mode="json",
+            by_alias=True,
+            exclude_defaults=cls.leaves_out_defaults,
+            warnings="error",  # pydantic would write a value of another type in a way of its own
         )
 
     @classmethod
@@ -144,9 +186,14 @@ def _getter(name: str, field: FieldInfo) -> Callable[[Any], Any]:
     kind = field.annotation
     if isinstance(kind, type) and issubclass(kind, Form):
         return kind.describe
-    if _is_label(field):
-        return lambda _: get_args(kind)[0]
-    return attrgetter(name)
+    return partial(_label, name, get_args(kind)[0]) if _is_label(field) else attrgetter(name)
+
+
+def _label(name: str, label: object, described: object) -> object:
+    """Return a label; refuse an object that says something else there."""
+    if getattr(described, name, label) != label:
+        raise ValueError(f"{name} is not {label!r}")
+    return label
 
 
 @lru_cache(maxsize=64)
@@ -158,6 +205,8 @@ def form_of(made: type[Any], **labels: str) -> type[Form]:
     declared: dict[str, Any] = {name: (Literal[text], ...) for name, text in labels.items()}
     types = get_type_hints(made)
     for one in fields(made):
+        if hasattr(Form, one.name):
+            raise TypeError(f"a field called {one.name!r}")
         declared[one.name] = (_declared(types[one.name]), None if one.default is None else ...)
     form = create_model(made.__name__, __base__=Form, __doc__=made.__doc__, **declared)
     form.makes = made
@@ -175,7 +224,7 @@ def _declared(kind: Any) -> Any:
     inner = get_args(kind)
     if get_origin(kind) is tuple and inner[1:] == (...,):
         return Many[_declared(inner[0])]  # type: ignore[misc]
-    if get_origin(kind) is UnionType:
+    if get_origin(kind) in (Union, UnionType) and not {str, Fraction} <= {*inner}:
         return Union[tuple(map(_declared, inner))]  # noqa: UP007 - made at run time
     raise TypeError(str(kind))
 

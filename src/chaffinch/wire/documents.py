@@ -57,6 +57,7 @@ MESSAGES = {
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "too_short": "has too few entries",
+    "too_long": "has more than {max_length} entries",
     "dict_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",

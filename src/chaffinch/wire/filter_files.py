@@ -22,7 +22,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 
 from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath, atomic, read_small
@@ -291,7 +291,8 @@ def _read_counts(listed: list[int]) -> NDArray[np.int64]:
     return counts
 
 
-_Counts = Written(list[Annotated[int, Field(ge=0, le=MOST_BITS)]], _read_counts, np.ndarray.tolist)
+_Listed = Annotated[list[Annotated[int, Field(ge=0, le=MOST_BITS)]], FailFast()]
+_Counts = Written(_Listed, _read_counts, np.ndarray.tolist)
 
 
 class ColumnsForm(Form):

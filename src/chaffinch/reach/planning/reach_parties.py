@@ -41,7 +41,7 @@ from chaffinch.privacy.guarantee import Guarantee
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.reach.planning.audience import Audience
-from chaffinch.wire.document_forms import Exact, Form, Many, Written
+from chaffinch.wire.document_forms import Exact, Form, Listed, Written
 
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""
@@ -164,7 +164,9 @@ class ReachPartiesForm(PartiesForm):
 
     makes = ReachParties
 
-    hops: Annotated[Many[Annotated[Party, PartyForm.written()]], Field(min_length=1, max_length=1)]
+    hops: Annotated[
+        tuple[Annotated[Party, PartyForm.written()], ...], Listed(at_least=1, at_most=1)
+    ]
     publishers: Annotated[
         tuple[tuple[str, str], ...],
         Written(

@@ -36,7 +36,7 @@ from chaffinch.reach.planning.reach_parties import (
     both_flips,
     colluding_epsilon,
 )
-from chaffinch.wire.document_forms import Exact, Form, Many
+from chaffinch.wire.document_forms import Exact, Form, Listed
 from chaffinch.wire.documents import (
     digest,
     file_model,
@@ -184,7 +184,7 @@ class ReachPlan:
         return tuple(zip(self.audience.publishers, self.sizes, strict=True))
 
     @property
-    def told_of_shuffler(self) -> tuple[Fraction, Guarantee] | None:
+    def shuffler_terms(self) -> tuple[Fraction, Guarantee] | None:
         """Return what the shuffler flips, and what is promised against it."""
         if self.shuffler is None or self.shuffler_guarantee is None:
             return None
@@ -426,11 +426,11 @@ class ReachPlanForm(Form):
 
     title: str
     publishers: Annotated[
-        Many[Annotated[tuple[str, int], PublisherForm.as_tuple()]], Field(min_length=1)
+        tuple[Annotated[tuple[str, int], PublisherForm.as_tuple()], ...], Listed(at_least=1)
     ]
     ids: Annotated[IdRule, IdsForm.written()] = AS_IS
     filters: FilterForm
-    told_of_shuffler: Annotated[
+    shuffler_terms: Annotated[
         Annotated[tuple[Fraction, Guarantee], ShufflerForm.as_tuple()] | None,
         Field(alias="shuffler"),
     ] = None
@@ -461,8 +461,8 @@ def plan_schema() -> dict[str, Any]:
 def _built_plan(form: ReachPlanForm) -> ReachPlan:
     names, sizes = zip(*form.publishers, strict=True)
     shuffler = None
-    if form.told_of_shuffler is not None:
-        flip, promise = form.told_of_shuffler
+    if form.shuffler_terms is not None:
+        flip, promise = form.shuffler_terms
         shuffler = Shuffler(flip, promise.epsilon, promise.delta)
     return ReachPlan(
         title=form.title,

@@ -152,7 +152,6 @@ class HandedOver:
 
     def keep(self, made: ShuffledColumns) -> ShuffledColumns:
         """Keep columns durably and return them, or those that another process kept first."""
-        kept = _Kept.model_construct(filters=self._filters, columns=made)
         try:
             make_folder(self._folder)
         except OSError as error:
@@ -163,7 +162,7 @@ class HandedOver:
             if before is not None:
                 return before
             with atomic(self.path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
-                file.write(one_line(_FORMAT, kept.model_dump(mode="json")))
+                file.write(one_line(_FORMAT, _Kept.as_tuple().write((self._filters, made))))
         return made
 
     def _read(self) -> _Kept:
