@@ -90,7 +90,8 @@ class Origin:
     def check_crowd(self, reports: int, messages: int) -> None:
         """Refuse a batch of too few reports, or of more messages than they can hold.
 
-        This is the one place where the crowd that a guarantee counts on is checked.
+        It is the last check of every batch, in a file or from a service. When a service lets a
+        batch leave is decided before, by ``shuffling.release_rule``.
         """
         if reports < self.least_reports:
             raise BatchTooSmall(have=reports, need=self.least_reports)
