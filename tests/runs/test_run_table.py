@@ -6,8 +6,10 @@ import errno
 import io
 import json
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ import chaffinch as cf
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable, StorageFault
 from chaffinch.ledger import Ledger
-from chaffinch.ledger.release_record import ReleaseRecord
+from chaffinch.ledger.release_record import ReleaseRecord, RunRelease
 from chaffinch.runs import finish_run, pipeline
 from chaffinch.runs.known_data import KnownData
+from chaffinch.tables.fingerprint import Fingerprint
+from chaffinch.tables.read import open_table
 from tests.runs.conftest import SURVEY, USERS
 
 pandas = pytest.importorskip("pandas")
@@ -46,6 +50,16 @@ def all_forms(folder: Path, table: Columns) -> dict[str, Any]:
         "parquet": folder / "people.parquet",
         "a stream": io.BytesIO((folder / "people.parquet").read_bytes()),
     }
+
+
+def releases_of(table: object) -> tuple[RunRelease, ...]:
+    """Return what was released of a table in memory, as far as all of its columns name it."""
+    data = KnownData.of(table).opened(open_table(table), lambda *_: None)
+    return data.record.of_same_data(data.names)
+
+
+def digest_of(table: object) -> str:
+    return KnownData.of(table).opened(open_table(table), lambda *_: None).state.digest
 
 
 def charged(ledger: Ledger) -> int:
@@ -73,7 +87,7 @@ def test_what_python_has_released_is_refused_in_any_form_and_by_the_command(
     words = ("run", folder / "tea.plan.json", "--data", folder / "people.csv", "--out")
     code, out = command(*words, folder / "out", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (4, "data-repeated")
-    assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == 1
+    assert len(releases_of(table)) == 1
 
 
 def test_what_the_command_has_released_is_refused_in_python_in_any_form(
@@ -96,7 +110,7 @@ def test_a_refused_table_is_known_before_anything_is_planned_or_encoded(
     monkeypatch.setattr(pipeline, "tally_table", lambda *_: pytest.fail("encoded"))
     with pytest.raises(DataRepeated):
         cf.run(folder / "survey.toml", table, progress=steps.append)
-    assert {step.partition(":")[0] for step in steps} == {"checking"}
+    assert {step.partition(":")[0] for step in steps} == {"identifying the table", "checking"}
 
 
 def test_other_questions_to_the_same_frame_are_asked_of_the_same_people(
@@ -116,11 +130,76 @@ def test_other_questions_to_the_same_frame_are_asked_of_the_same_people(
     assert cf.run(other, table | {"cups": [0, *table["cups"][:-1]]}).together is None
 
 
+def test_a_frame_is_known_however_it_holds_its_cells(table: Columns) -> None:
+    """Other libraries hold the same cells in other types, and a gap makes whole numbers reals."""
+    days = [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=number) for number in range(USERS)]
+    cells: Columns = {
+        **table,
+        "when": [None, *days[1:]],
+        "age": [None, *range(1, USERS)],
+        "weight": [number / 8 for number in range(USERS)],
+        "shop": ["north", None] * (USERS // 2),
+        "new": [True, False] * (USERS // 2),
+    }
+    frame = pandas.DataFrame(cells)
+    forms = {
+        "columns": cells,
+        "polars": pl.DataFrame(cells),
+        "arrow": pa.table(cells),
+        "pandas": frame,
+        "categories": frame.astype({"shop": "category"}),
+        "own types": frame.convert_dtypes(),
+        "from pandas": pl.from_pandas(frame),
+        "seconds": frame.astype({"when": "datetime64[s, UTC]"}),
+    }
+    digests = {name: digest_of(form) for name, form in forms.items()}
+    assert len(set(digests.values())) == 1, digests
+    for name, cell in (("when", days[0]), ("age", 0), ("weight", 1e-9), ("new", False)):
+        assert digest_of(cells | {name: [cell, *cells[name][1:]]}) != digests["columns"], name
+
+
+def test_which_cells_share_a_row_tells_tables_apart(plan: cf.Plan, table: Columns) -> None:
+    """The same people with other answers are other data, although every column has the same."""
+    cf.run(plan, table)
+    other = table | {"cups": table["cups"][::-1]}
+    assert (len(releases_of(table)), releases_of(other)) == (1, ())
+    cups = cf.plan(cf.Survey({"cups": cf.Number(0, USERS)}), users=USERS, target=cf.Target(2, 1e-6))
+    assert cf.run(cups, other).together is None
+
+
 def test_a_column_that_cannot_be_read_does_not_matter(plan: cf.Plan, table: Columns) -> None:
-    frame = pandas.DataFrame(table | {"odd": [{"x": 1}, object()] * (USERS // 2)})
-    cf.run(plan, frame)
-    with pytest.raises(DataRepeated):
-        cf.run(plan, frame)
+    odd: dict[str, Any] = {
+        "mixed": pandas.DataFrame(table | {"odd": [{"x": 1}, object()] * (USERS // 2)}),
+        "large": pandas.DataFrame(table | {"odd": [2**70] * USERS}),
+        "deque": table | {"odd": deque(range(USERS))},
+        "set": table | {"odd": set(range(USERS))},
+        "dict": table | {"odd": dict.fromkeys(range(USERS))},
+    }
+    cf.run(plan, table)
+    question = cf.Survey({"odd": cf.Number(0, USERS)})
+    asked = cf.plan(question, users=USERS, target=cf.Target(2, 1e-6))
+    for name, form in odd.items():
+        with pytest.raises(DataRepeated):
+            cf.run(plan, form)
+        assert len(releases_of(form)) == 1, name
+        with pytest.raises(InvalidTable):
+            cf.run(asked, form)
+
+
+def test_columns_of_a_frame_may_have_any_name(plan: cf.Plan, table: Columns) -> None:
+    names = ("read", "read_next_batch", "column_names", "num_rows", "schema", "columns", "nbytes")
+    cells = table | dict.fromkeys(names, table["cups"])
+    for form in (pandas.DataFrame(cells), pl.DataFrame(cells), pa.table(cells), cells):
+        assert cf.check(form, plan).rows == USERS
+        assert digest_of(form) == digest_of(cells)
+
+
+def test_a_column_that_is_not_there_is_refused_before_the_table_is_read(
+    plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fingerprint, "read_all", lambda *_: pytest.fail("read"))
+    with pytest.raises(InvalidTable, match="no column of that name"):
+        cf.run(plan, pandas.DataFrame(table), columns={"tea": "coffee"})
 
 
 # ------------------------------------------------------------------ files, and none
@@ -143,7 +222,8 @@ def test_without_a_folder_nothing_is_written_or_printed(
     assert [note.partition(":")[0] for note in notes] == ["note"]
     seen = [step.partition(":")[0] for step in steps]
     assert list(dict.fromkeys(seen)) == [
-        *("checking", "verifying the plan", "encoding", "shuffling", "counting", "intervals")
+        *("identifying the table", "checking", "verifying the plan"),
+        *("encoding", "shuffling", "counting", "intervals"),
     ]
     assert f"encoding: {USERS} of {USERS} reports" in steps
 
@@ -163,7 +243,7 @@ def test_without_a_place_for_temporary_files_nothing_is_released(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(StorageFault, match="temporary folder"):
         cf.run(plan, table)
-    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
+    assert releases_of(table) == ()
 
 
 def test_a_folder_gets_what_the_command_writes_and_keeps_the_plan(
@@ -222,18 +302,17 @@ def test_a_run_that_is_stopped_after_it_has_paid_is_finished_by_the_same_call(
         (waiting,) = out.glob(".chaffinch-*.waiting")
         command = json.loads((waiting / "waiting.json").read_text())["command"]
         assert command == "the same call of chaffinch.run in Python"
-        other = table | {"tea": ["yes"] * USERS}
-        with pytest.raises(InvalidInput, match="still to be finished") as refused:
-            cf.run(plan, other, out, payer, **kind)
+        # The second has the same cells in every column, but not in the same rows.
+        for other in (["yes"] * USERS, [*table["tea"][1:], table["tea"][0]]):
+            with pytest.raises(InvalidInput, match="still to be finished") as refused:
+                cf.run(plan, table | {"tea": other}, out, payer, **kind)
         assert "finish with: the same call of chaffinch.run in Python" in refused.value.hint
         notes: list[str] = []
         shuffled = {name: table[name] for name in sorted(table)}
         release = cf.run(plan, shuffled, out, payer, tell=notes.append, **kind)
         assert any("finished an earlier run" in note for note in notes)
         assert release == cf.load_release(out / "release.json")
-        assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == 1 + (
-            payer is not None
-        )
+        assert len(releases_of(table)) == 1 + (payer is not None)
     assert charged(ledger) == 1
 
 
@@ -270,13 +349,12 @@ def test_without_a_folder_it_is_paid_before_anybody_has_the_release(
         patch.setattr(ReleaseRecord, "add", killed)
         with pytest.raises(KeyboardInterrupt):
             cf.run(plan, table, ledger=ledger)
-    names = KnownData.of(table).names
-    assert (ReleaseRecord().of_same_data(names), charged(ledger)) == ((), 0)
+    assert (releases_of(table), charged(ledger)) == ((), 0)
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "RunResult", killed)
         with pytest.raises(KeyboardInterrupt):
             cf.run(plan, table, ledger=ledger, key="spring")
-    assert (len(ReleaseRecord().of_same_data(names)), charged(ledger)) == (1, 1)
+    assert (len(releases_of(table)), charged(ledger)) == (1, 1)
     assert ledger.entries()[0].key == "spring"
 
 
@@ -288,7 +366,7 @@ def test_a_spent_budget_releases_and_records_nothing(
         with pytest.raises(BudgetExhausted):
             cf.run(plan, table, out, ledger)
     assert not (folder / "out").exists()
-    assert len(ReleaseRecord().of_same_data(KnownData.of(table).names)) == charged(ledger) == 1
+    assert len(releases_of(table)) == charged(ledger) == 1
 
 
 @pytest.mark.parametrize("form", ["columns", "csv"])
@@ -306,7 +384,7 @@ def test_a_table_that_changes_meanwhile_is_not_paid_for(
     monkeypatch.setattr(pipeline, "tally_table", changed)
     with pytest.raises(InvalidInput, match="changed meanwhile"):
         cf.run(plan, given)
-    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
+    assert releases_of(table) == ()
 
 
 # ------------------------------------------------------------------ options of the command
@@ -383,7 +461,7 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
     for given, thing in wrong:
         with pytest.raises(InvalidInput, match=f"The {thing} must be"):
             cf.run(**{"survey": plan, "table": table, **given})
-    assert ReleaseRecord().of_same_data(KnownData.of(table).names) == ()
+    assert releases_of(table) == ()
 
 
 def test_a_column_of_another_name_is_told_how_to_be_named(plan: cf.Plan, table: Columns) -> None:

@@ -1,9 +1,9 @@
 """Identifying the data of a run in the record of releases, and detecting changes during the run.
 
-A file is identified by its bytes, a table in memory by all of its columns, and every table, also
-one from a pipe, by its rows and its answers once they have been read. So the record recognizes a
-data frame that was released from a file. All names are keyed digests: without the key, which only
-the record has, they reveal nothing.
+A file is identified by its bytes, a table in memory by its rows over all of its columns, and every
+table, also one from a pipe, by the rows and the answers that are asked once they have been read.
+So the record recognizes a data frame that was released from a file. All names are keyed digests:
+without the key, which only the record has, they reveal nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.tables.fingerprint import Fingerprint, answers_in
-from chaffinch.tables.read import open_table
 
 if TYPE_CHECKING:
     from chaffinch.tables.checking import AnswerColumns
+    from chaffinch.tables.parallel import Progress
     from chaffinch.tables.read import Table
 
 
@@ -53,27 +53,9 @@ class SourceState:
         times = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         return cls("file", digest, times)
 
-    @classmethod
-    def of_memory(cls, source: object, key: bytes) -> SourceState:
-        """Return the state of a table in memory; without a digest if it can be read only once.
-
-        The digest covers all columns, as that of a file covers all bytes: other questions to the
-        same table concern the same people. A column that cannot be read is left out, since it
-        answers no question.
-        """
-        named = isinstance(source, (str, os.PathLike))
-        if named or hasattr(source, "read") or hasattr(source, "read_next_batch"):
-            return cls("", "")
-        table, found = open_table(source), {}
-        for name in table.columns:
-            seen = Fingerprint(key)
-            try:
-                for _ in seen.watch(table).batches([name]):
-                    pass
-            except ChaffinchError:
-                continue
-            found[name] = seen.value.hex()
-        return cls("memory", hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest())
+    def names_in(self, record: ReleaseRecord) -> tuple[str, ...]:
+        """Return the name of this content in the record, if there is a digest."""
+        return (record.name_of(self.kind, self.digest.encode()),) if self.digest else ()
 
 
 @dataclass(frozen=True)
@@ -92,12 +74,21 @@ class KnownData:
 
     @classmethod
     def of(cls, source: object) -> KnownData:
-        """Return the data of a table; those from a pipe have no name yet."""
-        file = SourceState.of_file(source)
-        record = ReleaseRecord()
-        state = file if file.digest else SourceState.of_memory(source, record.key)
-        names = (record.name_of(state.kind, state.digest.encode()),) if state.digest else ()
-        return cls(record, source, state, names, {})
+        """Return the data of a table that was not opened yet: only a file has a name already."""
+        record, state = ReleaseRecord(), SourceState.of_file(source)
+        return cls(record, source, state, state.names_in(record), {})
+
+    def opened(self, table: Table, progress: Progress) -> KnownData:
+        """Return the data of an open table in memory, with its name.
+
+        The name covers all columns, as that of a file covers all bytes: other questions to the same
+        table concern the same people. A column that cannot be read is left out, since it answers no
+        question.
+        """
+        seen = Fingerprint(self.record.key)
+        seen.read_all(table, progress)
+        state = SourceState("memory", seen.value.hex())
+        return replace(self, state=state, names=state.names_in(self.record))
 
     @property
     def can_be_recognized(self) -> bool:
@@ -141,8 +132,9 @@ class KnownData:
     def request(self, facts: Sequence[object]) -> str:
         """Return a name for everything that determines a release: the table, and ``facts``.
 
-        It is stored beside a staged release, so it is keyed: whoever knows all rows but one could
-        otherwise try all values of that one.
+        The table is named in every way that is known by now. The name is stored beside a staged
+        release, so it is keyed: whoever knows all rows but one could otherwise try all values of
+        that one.
         """
-        content = json.dumps([self.state.digest, *facts], sort_keys=True).encode()
+        content = json.dumps([self.names, *facts], sort_keys=True).encode()
         return self.record.name_of("request", content)

@@ -180,9 +180,13 @@ def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _
     This comes before planning, which can take a minute.
     """
     listener = options.listener
-    unread = KnownData.of(given.source)
-    answers = open_answers(asked, given, listener).of_chosen_group()
-    watched, data = unread.watch(answers.table, answers.answer_columns)
+    data = KnownData.of(given.source)  # before anything is read of a file
+    opened = open_answers(asked, given, listener)
+    if opened.table.in_memory:
+        with listener.counting("identifying the table", "columns") as tell:
+            data = data.opened(opened.table, tell)
+    answers = opened.of_chosen_group()
+    watched, data = data.watch(answers.table, answers.answer_columns)
     answers = replace(answers, table=watched)
     if answers.whose.unit == "row":
         listener.advise(f"note: {answers.whose.hint(watched, asked.group)}")

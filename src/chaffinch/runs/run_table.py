@@ -67,10 +67,12 @@ def run(  # noqa: PLR0913 - what the command has options for
 
     **What is stored where.** The user's record of releases
     (``$XDG_STATE_HOME/chaffinch/releases.record``), which the command uses too, gets the mechanism
-    of the release and keyed digests of its data: of the bytes of a file, of all columns of a table
-    in memory, and in both cases of the rows and of the answers that were read. So a table that the
-    command has released is refused here, and the other way round, in any format. One case is not
-    recognized: other questions to the same rows, once in a file and once in memory. The folder
+    of the release and keyed digests of its data: of the bytes of a file, of the rows of a
+    table in memory over all columns, and in every case of the rows and of the answers that were
+    read. So a table that the command has released is refused here, and the other way round, in any
+    format. Not recognized are other questions to the same rows in another form: once in a file and
+    once in memory, in a stream, in a frame with a column more or less, or with cells that are
+    spelled differently; a ``ledger`` counts these, too. The folder
     ``out`` gets the plan and the release (JSON, CSV and a page), as from the command; results of
     another plan are replaced only with ``replace``. Without ``out`` no file is written, and a new
     plan is not saved.

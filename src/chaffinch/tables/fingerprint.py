@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import ChaffinchError
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.checking import AnswerColumns, read_answers
+from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _Words = NDArray[np.uint64]
 _Places = NDArray[np.int64]
+_MICROSECONDS = {"day": 86_400 * 10**6, "s": 10**6, "ms": 10**3, "us": 1}
 _LONG = 32
 """Texts of more bytes are hashed one by one: few are so long, and their sums take memory."""
 
@@ -61,12 +63,49 @@ class Fingerprint:
         """Return the number of rows and their sum; the names of the columns are in each cell's."""
         return self._rows.to_bytes(8) + self._sum.to_bytes(8)
 
+    def read_all(self, table: Table, progress: Progress) -> None:
+        """Read all columns of a table in memory, one after the other, and leave out the unreadable.
+
+        Numbers and times count by their value, however the frame holds them, and not as texts. A
+        word is held of each row, to which the columns add up.
+        """
+        rows: _Words | None = None
+        for done, name in enumerate(table.columns, 1):
+            try:
+                read = [self._values(name, one.column(0)) for one in table.batches([name])]
+            except ChaffinchError:
+                continue
+            rows = np.concatenate(read) if rows is None else rows + np.concatenate(read)
+            progress(done, len(table.columns))
+        self._rows, self._sum = 0, 0
+        if rows is not None:
+            self._add_rows(rows)
+
     def _add(self, batch: pa.RecordBatch) -> None:
         words = np.zeros(batch.num_rows, np.uint64)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             words += self.words(name, column)
+        self._add_rows(words)
+
+    def _add_rows(self, words: _Words) -> None:
         self._sum = (self._sum + int(_mixed(words).sum(dtype=np.uint64))) % 2**64
-        self._rows += batch.num_rows
+        self._rows += len(words)
+
+    def _values(self, name: str, column: pa.Array) -> _Words:
+        plain = plain_array(column)
+        numbers = _numbers(plain)
+        if numbers is None:
+            return self.words(name, plain)
+        # Secrets before and after mixing: no two given numbers have a known difference.
+        before, after = self._secrets(name)[-2:]
+        words: _Words = _mixed(_mixed(numbers + before) + after)
+        words[plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = 0
+        return words
+
+    def _secrets(self, name: str) -> _Words:
+        """Return a secret word for each place of a text in a column, and two for numbers."""
+        start = hashlib.shake_256(self._key + name.encode(errors="surrogatepass"))
+        return np.frombuffer(start.digest(8 * (_LONG + 2)), np.uint64)
 
     def words(self, name: str, column: pa.Array) -> _Words:
         """Return a word for each cell; it is 0 for a gap, and for an empty text."""
@@ -103,8 +142,7 @@ class Fingerprint:
         ends = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
         held = content[np.repeat(starts, lengths) + places]
-        start = hashlib.shake_256(self._key + name.encode())
-        secret = np.frombuffer(start.digest(8 * _LONG), np.uint64)
+        secret = self._secrets(name)
         sums = np.zeros(len(held) + 1, np.uint64)
         # One more than each byte, so that zero bytes count, too.
         np.cumsum((held + np.uint64(1)) * secret[places], out=sums[1:])
@@ -132,6 +170,36 @@ def answers_in(places: Mapping[str, AnswerColumns]) -> Callable[[pa.RecordBatch]
         return pa.record_batch(columns)
 
     return read
+
+
+def _numbers(column: pa.Array) -> _Words | None:
+    """Return numbers, truth values and times as words, by their value; None for other columns."""
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    if types.is_floating(kind):
+        reals = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        with np.errstate(invalid="ignore"):
+            whole = reals.astype(np.int64)
+        bits: _Words = np.where(whole == reals, whole.view(np.uint64), reals.view(np.uint64))
+        return bits
+    if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_temporal(kind)):
+        return None
+    try:
+        small = types.is_date32(kind) or types.is_time32(kind)
+        held = (column.cast(pa.int32()) if small else column).cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # numbers above 2^63, and intervals of months
+    whole = held.fill_null(0).to_numpy()
+    if types.is_temporal(kind):
+        unit = "day" if types.is_date32(kind) else getattr(kind, "unit", "ms")
+        if unit == "ns":
+            whole, rest = np.divmod(whole, 1000)
+            whole ^= rest << 54  # where no microsecond of these is
+        else:
+            whole = whole * _MICROSECONDS[unit]
+    words: _Words = whole.view(np.uint64)
+    return words
 
 
 def _text(cell: Any) -> bytes:

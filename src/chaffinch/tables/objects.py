@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,14 +20,34 @@ ONLY = "answers"
 """The name of the column that a plain sequence becomes."""
 
 
+def form_of(source: Any) -> Literal["path", "stream", "reader", "memory"]:
+    """Return how a table is given: at a path, as bytes, as batches to be read once, in memory.
+
+    What a frame has is asked of its type: its own attributes may be columns of these names.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return "path"
+    if hasattr(type(source), "read_next_batch"):
+        return "reader"
+    if isinstance(source, Mapping) or _speaks_arrow(source):
+        return "memory"
+    # A temporary file hands this on to the file that it wraps, so its type does not have it.
+    return "stream" if hasattr(source, "read") else "memory"
+
+
+def _speaks_arrow(source: Any) -> bool:
+    kind = type(source)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+
+
 def open_object(source: Any) -> Opened:
     """Return the columns, the number of rows and the reader of something in memory."""
-    if hasattr(source, "read_next_batch"):
+    if form_of(source) == "reader":
         return _read_once(source)
     if isinstance(source, Mapping):
         return _mapping(source)
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return _frame(source) if hasattr(source, "columns") else _series(source)
+    if _speaks_arrow(source):
+        return _frame(source) if hasattr(type(source), "columns") else _series(source)
     sized = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     if not sized or isinstance(source, (bytes, bytearray)):
         raise InvalidInput(
@@ -50,9 +71,8 @@ def _frame(source: Any) -> Opened:
     """Read anything with columns that speaks Arrow, converting the chosen columns only."""
     import pyarrow as pa
 
-    names = getattr(source, "column_names", None) or [str(name) for name in source.columns]
-    if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
-        names = source.schema.names
+    arrow = isinstance(source, (pa.Table, pa.RecordBatch))
+    names = source.schema.names if arrow else [str(name) for name in source.columns]
 
     def stream(columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
         def read() -> Iterator[pa.RecordBatch]:
@@ -64,9 +84,7 @@ def _frame(source: Any) -> Opened:
 
         yield from _safely(read())
 
-    rows = getattr(source, "num_rows", None)
-    if rows is None and hasattr(source, "__len__"):
-        rows = len(source)
+    rows = source.num_rows if arrow else len(source) if hasattr(type(source), "__len__") else None
     return Opened(names, rows, stream)
 
 
@@ -86,7 +104,7 @@ def _series(source: Any) -> Opened:
 
     try:
         whole = source if isinstance(source, pa.Array) else pa.chunked_array(source)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):
         raise _unreadable() from None
     table = pa.table({ONLY: whole})
     return _frame(table)
@@ -105,12 +123,23 @@ def _mapping(source: Mapping[str, Any]) -> Opened:
 
         for start in range(0, lengths[0], rows):
             parts = [
-                column_of(data[name][start : start + rows], name=name, first_row=start + 1)
+                column_of(_part(data[name], start, rows, name=name), name=name, first_row=start + 1)
                 for name in columns
             ]
             yield pa.record_batch(parts, names=list(columns))
 
     return Opened(list(data), lengths[0] if lengths else 0, stream)
+
+
+def _part(values: Any, start: int, rows: int, *, name: str) -> Any:
+    try:
+        return values[start : start + rows]
+    except (TypeError, LookupError):
+        raise InvalidTable(
+            "a list, or another sequence that can be cut",
+            f"a {type(values).__name__}",
+            column=name,
+        ) from None
 
 
 def _sliceable(values: Any) -> Any:
@@ -165,7 +194,7 @@ def _safely(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     try:
         yield from batches
-    except (pa.ArrowException, OSError, TypeError, ValueError):
+    except (pa.ArrowException, OSError, TypeError, ValueError, ArithmeticError):
         raise _unreadable() from None
 
 

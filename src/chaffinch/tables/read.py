@@ -71,6 +71,8 @@ class Table:
     """Whether the names are a first line of text, which may be somebody's answers."""
     readable_again: bool = True
     """Whether it can be read more than once, which a pipe cannot."""
+    in_memory: bool = False
+    """Whether it is a frame, an Arrow table or columns, which have no bytes of their own."""
     notes: tuple[str, ...] = ()
     """How it is written, as far as that was guessed."""
     settings: Settings = field(default_factory=Settings)
@@ -178,16 +180,17 @@ def open_table(
     """
     if format is not None:
         checks.choice("format", format, tuple(_FORMATS))
-    if isinstance(source, (str, os.PathLike)):
+    form = objects.form_of(source)
+    if form == "path":
         path = os.fspath(source)
         if is_address(path):
             found = sources.from_address(path)
         else:
             found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
-    elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
+    elif form == "stream":
         found = sources.from_stream(source)
     else:
-        return _object_table(source, settings)
+        return _object_table(source, settings, in_memory=form == "memory")
     again = found.stream is None  # before anything is read of it
     kind = format or _format(found)
     if groups is not None and kind != "parquet":
@@ -208,7 +211,7 @@ def open_table(
     )
 
 
-def _object_table(source: Any, settings: Settings) -> Table:
+def _object_table(source: Any, settings: Settings, *, in_memory: bool) -> Table:
     opened = objects.open_object(source)
     size = getattr(source, "nbytes", None)
     return Table(
@@ -216,7 +219,8 @@ def _object_table(source: Any, settings: Settings) -> Table:
         opened.rows,
         size if isinstance(size, int) else None,
         opened.stream,
-        readable_again=not hasattr(source, "read_next_batch"),
+        readable_again=in_memory,
+        in_memory=in_memory,
         settings=settings,
     )
 
