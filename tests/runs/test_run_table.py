@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import re
 import tempfile
 from collections import deque
 from collections.abc import Callable
@@ -469,3 +470,24 @@ def test_a_column_of_another_name_is_told_how_to_be_named(plan: cf.Plan, table: 
     with pytest.raises(InvalidTable) as refused:
         cf.run(plan, table)
     assert "--map tea=COLUMN (columns=...)" in str(refused.value)
+
+
+def test_names_of_a_frame_may_be_cells_and_are_shown_to_nobody(plan: cf.Plan) -> None:
+    """A library takes the first line of a text for names, whatever stands in it."""
+    text = "alice@example.org,soup,soup\n" + "bob@example.org,rice,rice\n" * USERS
+    bare = "yes,yes\n" * USERS
+    frames = [pandas.read_csv(io.StringIO(text)), pl.read_csv(io.StringIO(text))]
+    frames += [pandas.read_csv(io.StringIO(bare)), pl.read_csv(io.StringIO(bare))]
+    for number, frame in enumerate(frames):
+        with pytest.raises(InvalidTable) as refused:
+            cf.check(frame, plan)
+        assert f"The table has {len(frame.columns)} columns" in refused.value.hint
+        with pytest.raises(InvalidTable, match="looks like an answer") as drafted:
+            cf.draft_survey(frame)
+        told = f"{refused.value}{drafted.value}"
+        assert not {"alice", "soup", "'yes'"} & {*re.findall(r"[a-z']+", told)}, number
+    alone = pandas.DataFrame({"yes": ["no"] * USERS})
+    with pytest.raises(InvalidTable, match="itself an answer"):
+        cf.check(alone, plan)
+    with pytest.raises(InvalidTable, match="columns 1 and 2 of the same name"):
+        cf.check(pandas.DataFrame([["yes", "no"]], columns=["alice", "alice"]), plan)

@@ -257,11 +257,11 @@ def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
         raise InvalidTable("one of answers", "messages that were encoded already")
     if isinstance(question, Flags) and question.names == (name,):
         return AnswerColumns(question, (name,), name, (name,), gaps=table.gaps)
-    if table.named_by_first_line and _is_answer(question, name):
+    if table.names_may_be_cells and _is_answer(question, name):
         raise InvalidTable(
-            "one with a name in its first line",
+            "one with a name for its column",
             "a first line that is itself an answer",
-            hint="add a line with the name of the column",
+            hint="add a line with the name of the column, or name it when the text is read",
         )
     form = table.cell_format(name, question)
     return AnswerColumns(question, (name,), asked, formats=(form,), gaps=table.gaps)

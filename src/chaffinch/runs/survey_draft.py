@@ -40,6 +40,8 @@ _PEOPLE_NAME = re.compile(
 _NUMERIC_DATE = re.compile(r"\s*[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}\s*")
 _DATE_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 """How dates are written where the year does not come first; which of them can be seen, mostly."""
+_ADDED = re.compile(r"(\.[0-9]+|_duplicated_[0-9]+)$")
+"""What pandas and polars add to a name that an earlier column has."""
 _MAIL = re.compile(r"\s*\S+@\S+\s*")
 _HEAD = """\
 # A survey drafted from the columns of a table. What each asks is a guess: look at every line.
@@ -102,7 +104,7 @@ def draft_opened(
     progress: Progress | None = None,
 ) -> SurveyDraft:
     """Return a survey for a table that is open already."""
-    if table.named_by_first_line:
+    if table.names_may_be_cells:
         _check_first_line(table.columns)
     if with_values and not table.readable_again:
         raise InvalidInput("table whose values are written", "a file", "a pipe")
@@ -133,13 +135,14 @@ def draft_opened(
 
 def _check_first_line(names: Sequence[str]) -> None:
     """Refuse names of which one is an answer: without a header, they are what somebody answered."""
-    answers = [place for place, name in enumerate(names, 1) if _looks_like_answer(name)]
+    plain = [_ADDED.sub("", name) for name in names]
+    answers = [place for place, name in enumerate(plain, 1) if _looks_like_answer(name)]
     if answers:
         raise InvalidTable(
-            "one with names in its first line",
+            "one with names of its columns, in a text in the first line",
             f"what looks like an answer as the name of column {answers[0]}",
-            hint="add a line with the names of the columns, which stand in the survey; a column "
-            "that has such a name needs another",
+            hint="add a line with the names of the columns, which stand in the survey, or name "
+            "them when the text is read; a column that has such a name needs another",
         )
 
 

@@ -104,6 +104,7 @@ def sample_people(
         rows=people * each,
         _stream=kept.stream,
         named_by_first_line=False,
+        names_may_be_cells=False,
         readable_again=True,
     )
     return People(sampled, people, rows, each)

@@ -43,6 +43,7 @@ _FORMATS: dict[str, Callable[[Source, Settings], Opened]] = {
     "arrow": lambda source, _: columnar.open_arrow(source),
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
+_OF_A_FRAME = "their names are not shown, which are cells if its text had no line of names"
 _SUFFIXES = {f".{name}": name for name in _FORMATS} | {
     ".ndjson": "jsonl",
     ".feather": "arrow",
@@ -69,6 +70,8 @@ class Table:
     _stream: Stream
     named_by_first_line: bool = False
     """Whether the names are a first line of text, which may be somebody's answers."""
+    names_may_be_cells: bool = False
+    """Whether the names may be such a line; a frame may be made of a text, too."""
     readable_again: bool = True
     """Whether it can be read more than once, which a pipe cannot."""
     in_memory: bool = False
@@ -140,19 +143,21 @@ class Table:
 
     def _alike(self, name: str, times: int) -> InvalidTable:
         got, hint = f"{times} columns named {_short(name)}" if times else "none", "rename one"
-        if self.named_by_first_line:
+        if times and self.names_may_be_cells:
             first, second, *_ = (at for at, one in enumerate(self.columns, 1) if one == name)
-            got, hint = f"columns {first} and {second} of the same name", _FIRST_LINE
+            got = f"columns {first} and {second} of the same name"
+            hint = _FIRST_LINE if self.named_by_first_line else hint
         return InvalidTable("one with columns of different names", got, hint=hint)
 
     def _unknown(self, column: object) -> InvalidTable:
-        # A name from a first line is shown only where who asked knows it but for a slip.
+        # A name that may be a cell is shown only where who asked knows it but for a slip.
         near = difflib.get_close_matches(str(column), self.columns, n=1)
         guess = f"did you mean {_short(near[0])}? " if near else ""
         listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
         known = f"The columns are {listed}"
-        if self.named_by_first_line:
-            known = f"The table has {len(self.columns)} columns; {_FIRST_LINE}"
+        if self.names_may_be_cells:
+            why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
+            known = f"The table has {len(self.columns)} columns; {why}"
         return InvalidTable(
             "in the table",
             "no column of that name",
@@ -204,6 +209,7 @@ def open_table(
         found.size,
         opened.stream,
         named_by_first_line=kind in ("csv", "tsv"),
+        names_may_be_cells=kind in ("csv", "tsv"),
         readable_again=again,
         notes=tuple(opened.notes),
         settings=replace(settings, separator=opened.separator),
@@ -221,6 +227,7 @@ def _object_table(source: Any, settings: Settings, *, in_memory: bool) -> Table:
         opened.stream,
         readable_again=in_memory,
         in_memory=in_memory,
+        names_may_be_cells=not isinstance(source, Mapping),
         settings=settings,
     )
 
