@@ -245,7 +245,7 @@ def test_a_recorded_release_is_finished_and_recorded_once(
     done = call(others)
     assert (done.code, " ".join(words) in done.err) == (2, True), done.err
     done = call([*words, "--finish"] if finish else words)
-    assert (done.code, "an earlier run that was stopped" in done.err) == (0, True), done.err
+    assert (done.code, "an earlier run that was interrupted" in done.err) == (0, True), done.err
     load_release(folder / "out" / "release.json")
     assert waiting(folder) == []
     assert releases_in(state_folder() / "releases.record") == 1
@@ -407,7 +407,7 @@ def test_what_another_command_finishes_is_not_paid_again(
     done, *others = pause_before_naming(
         monkeypatch, paid, lambda: [call(words), call([*words, "--finish"])]
     )
-    assert (done.code, "an earlier, stopped command" in done.err) == (2, True), done.err
+    assert (done.code, "an earlier, interrupted command" in done.err) == (2, True), done.err
     for other in others:
         assert (other.code, "Got one in use" in other.err) == (5, True), other.err
     assert (waiting(folder), charges(folder)) == ([], 1)
@@ -486,7 +486,7 @@ def test_a_release_of_messages_from_a_pipe_is_finished_without_them(
     with os.fdopen(master, "wb"), os.fdopen(slave) as typed:
         monkeypatch.setattr("sys.stdin", typed if terminal else io.TextIOWrapper(io.BytesIO()))
         done = call(words)
-    assert (done.code, "its release is in its place" in done.err) == (2, True), done.err
+    assert (done.code, "its release is now in place" in done.err) == (2, True), done.err
     load_release(folder / "release.json")
     assert (waiting(folder), charges(folder)) == ([], 1)
 
