@@ -36,7 +36,7 @@ def run(cli: Callable[..., Done], visits: Path, *options: str) -> Done:
 def test_rows_are_not_called_people(cli: Callable[..., Done], visits: Path) -> None:
     done = run(cli, visits)
     assert done.code == 0
-    assert "--person COLUMN, such as 'user_id'" in done.err
+    assert "--person COLUMN (person=...), such as 'user_id'" in done.err
     assert "one row's answer" in done.out
     assert "several rows is protected less" in " ".join(done.out.split())
     assert "one person's" not in done.out

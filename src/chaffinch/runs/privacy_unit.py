@@ -19,6 +19,8 @@ _LIKE_PEOPLE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Names of columns that usually tell people apart."""
+_PERSON = "--person COLUMN (person=...)"
+_ROWS = "--rows-are-people (rows_are_people=True)"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class PrivacyUnit:
                 "people",
                 "told apart by a column where each has several rows",
                 Unquoted("no such column"),
-                hint="name it: --person COLUMN (person=...), or `person` in the survey",
+                hint=f"name it: {_PERSON}, or `person` in the survey",
             )
         if self.person is not None and group is not None:
             raise InvalidInput(
@@ -66,11 +68,11 @@ class PrivacyUnit:
             return (
                 "one row is protected, and not one person with several rows, in one public group "
                 "or in several: make the group private with `by` and tell people apart with "
-                "--person, or say with --rows-are-people that every row is another person"
+                f"--person (person=...), or say with {_ROWS} that every row is another person"
             )
         likely = [name for name in table.columns if _LIKE_PEOPLE.fullmatch(name)]
         column = f", such as {likely[0]!r}" if likely else ""
         return (
-            f"one row is protected, and not one person with several rows: --person COLUMN{column} "
-            "tells people apart, --rows-are-people says that every row is another person"
+            f"one row is protected, and not one person with several rows: {_PERSON}{column} "
+            f"tells people apart, {_ROWS} says that every row is another person"
         )

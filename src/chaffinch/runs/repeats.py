@@ -71,7 +71,8 @@ class RepeatRules:
                 "unit of protection",
                 "the same in all rounds of a plan, whose promise covers all of them",
                 Unquoted("another one than in an earlier round"),
-                hint="say --person or --rows-are-people as before, or plan anew",
+                hint="say --person (person=...) or --rows-are-people (rows_are_people=True) as "
+                "before, or plan anew",
             )
         permit = Permit(self, data, plan, before, new)
         if self.paid and not self.again:
@@ -81,7 +82,7 @@ class RepeatRules:
                 "a folder with a release that the record of runs does not know",
                 hint="nothing was released, because nobody knows what both would promise "
                 "together; name another folder if the people are others, or charge a ledger "
-                "(--ledger, without --again)",
+                "(--ledger, ledger=...) without asking for another release",
             )
         if are_covered((*before, new)):
             return permit
