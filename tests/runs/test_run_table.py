@@ -24,6 +24,7 @@ from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable, StorageFault
 from chaffinch.ledger import Ledger
 from chaffinch.ledger.release_record import ReleaseRecord, RunRelease
+from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.runs import finish_run, pipeline
 from chaffinch.runs.known_data import KnownData
 from chaffinch.tables.fingerprint import Fingerprint
@@ -445,6 +446,8 @@ def test_one_public_group_of_a_frame(folder: Path) -> None:
 def test_what_is_no_argument_is_refused_before_anything_is_read(
     folder: Path, plan: cf.Plan, table: Columns
 ) -> None:
+    closed = io.BytesIO(b"tea\nyes\n")
+    closed.close()
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"survey": 7}, "survey"),
         ({"plan": plan}, "plan"),
@@ -453,6 +456,19 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
         ({"columns": "tea"}, "columns"),
         ({"columns": {"coffee": "tea"}}, "question of a column"),
         ({"level": 95}, "level"),
+        ({"level": 0.3}, "level"),
+        ({"adjustment": "more"}, "adjustment"),
+        ({"rows_are_people": "no"}, "rows_are_people"),
+        ({"again": "no"}, "again"),
+        ({"anyway": 1}, "anyway"),
+        ({"out": folder / "out", "replace": "no"}, "replace"),
+        ({"written": 3}, "settings of a table"),
+        ({"tell": 3}, "tell"),
+        ({"progress": 3}, "progress"),
+        ({"out": 3}, "output"),
+        ({"out": ""}, "output"),
+        ({"table": io.StringIO("tea\nyes\n"), "format": "csv"}, "stream of a table"),
+        ({"table": closed, "format": "csv"}, "stream of a table"),
         ({"group": "here"}, "group"),
         ({"person": "tea", "rows_are_people": True}, "people"),
         ({"written": {"decimals": ","}}, "setting of a table"),
@@ -463,6 +479,37 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
         with pytest.raises(InvalidInput, match=f"The {thing} must be"):
             cf.run(**{"survey": plan, "table": table, **given})
     assert releases_of(table) == ()
+
+
+def test_a_survey_that_was_not_planned_is_told_how_to_be(table: Columns) -> None:
+    for survey in (cf.Survey({"tea": cf.Bit()}), cf.Bit()):
+        with pytest.raises(InvalidInput, match="plan it first"):
+            cf.run(survey, table)  # type: ignore[arg-type]
+
+
+def test_what_was_read_already_is_told_so(plan: cf.Plan, table: Columns) -> None:
+    reader = pa.table(table).to_reader()
+    cf.run(plan, reader)
+    with pytest.raises(InvalidTable, match="read already"):
+        cf.run(plan, reader)
+
+
+def test_wishes_that_cannot_be_met_are_refused_before_planning(
+    folder: Path, table: Columns, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SurveyFile, "plan", lambda *_, **__: pytest.fail("planned"))
+    wishes: list[dict[str, Any]] = [{"level": 0.1}, {"level": "x"}, {"adjustment": "all"}]
+    for wish in wishes:
+        with pytest.raises(InvalidInput):
+            cf.run(folder / "survey.toml", table, **wish)
+    words = ("run", folder / "survey.toml", "--data", folder / "people.csv")
+    assert command(*words, "--out", folder / "out", "--level", "95")[0] == 2
+
+
+def test_hints_name_the_arguments_beside_the_options(plan: cf.Plan, table: Columns) -> None:
+    advice = cf.check(table, plan).advice
+    assert "--person COLUMN (person=...)" in advice
+    assert "--rows-are-people (rows_are_people=True)" in advice
 
 
 def test_a_column_of_another_name_is_told_how_to_be_named(plan: cf.Plan, table: Columns) -> None:

@@ -106,6 +106,13 @@ def flip_probability(value: object) -> Fraction:
     )
 
 
+def truth(parameter: str, value: object) -> bool:
+    """Return ``value`` as a bool; refuse what is merely true, as the text "no" is."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInput(parameter, "True or False", value)
+    return bool(value)
+
+
 def choice(parameter: str, value: object, allowed: Sequence[str]) -> str:
     """Return ``value`` when it is one of ``allowed``."""
     if not isinstance(value, str) or value not in allowed:

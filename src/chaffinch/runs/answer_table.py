@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.disk.inputs import require_input
 from chaffinch.encoding.bulk import find_columns, group_rows
-from chaffinch.errors import BatchTooSmall, InvalidInput, InvalidTable, Reason
+from chaffinch.errors import BatchTooSmall, InvalidInput, InvalidTable, Reason, checks
 from chaffinch.runs.privacy_unit import PrivacyUnit
 from chaffinch.tables.checking import AnswerColumns, check_answers, settle_numbers
 from chaffinch.tables.dialect import Settings, joined
@@ -42,6 +42,9 @@ class TableInput:
     """The column that answers a question, where it has another name."""
     person: str | None = None
     rows_are_people: bool = False
+
+    def __post_init__(self) -> None:
+        checks.truth("rows_are_people", self.rows_are_people)
 
     def joined_settings(self, before: Settings | None) -> Settings:
         """Return the settings of the caller, completed by those of the survey (``before``)."""

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from chaffinch.errors import InvalidInput
+
 if TYPE_CHECKING:
     from chaffinch.tables.parallel import Progress
 
@@ -41,6 +43,12 @@ class Callbacks:
 
     tell: Callable[[str], object] | None = None
     progress: Callable[[str], object] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tell", "progress"):
+            found = getattr(self, name)
+            if not (found is None or callable(found)):
+                raise InvalidInput(name, "a function that takes a text", found)
 
     def say(self, text: str) -> None:
         """Report a note or a warning."""

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.planning.survey_file import SurveyFile, load_survey
 from chaffinch.plans.plan import Plan, load_plan, require_plan
+from chaffinch.questions import Question, Survey
 from chaffinch.runs.asked import Collection, collection_of
 
 if TYPE_CHECKING:
@@ -29,5 +30,11 @@ def open_collection(
         for words in one.warnings if isinstance(one, Plan) else ():
             listener.say(f"warning: {words}")
     if not isinstance(found, (Plan, SurveyFile)):
-        raise InvalidInput("survey", "the path of a survey or a plan, or a plan", type(survey))
+        planned = "plan it first: chaffinch.plan(survey, users=..., target=...)"
+        raise InvalidInput(
+            "survey",
+            "the path of a survey or a plan, or a plan",
+            Unquoted(f"a {type(found).__name__}"),
+            hint=planned if isinstance(found, (Survey, Question)) else "",
+        )
     return collection_of(found, None if made is None else require_plan(made))

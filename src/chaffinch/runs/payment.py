@@ -99,6 +99,11 @@ class ReleaseTerms:
     key: str | None = None
     """The name of the release in the ledger; by default the digest of its batch."""
 
+    def __post_init__(self) -> None:
+        from chaffinch.analysis.analyze import check_wishes
+
+        check_wishes(self.level, self.adjustment)
+
     @property
     def payer(self) -> Payer | None:
         """Return the ledger that pays, if there is one."""

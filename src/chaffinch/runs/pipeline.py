@@ -18,7 +18,7 @@ import numpy as np
 
 from chaffinch.encoding.bulk import group_column
 from chaffinch.engines import engine
-from chaffinch.errors import DataRepeated, InvalidInput, Unquoted
+from chaffinch.errors import DataRepeated, InvalidInput, Unquoted, checks
 from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.release.surveys import load_release
 from chaffinch.runs.answer_table import AnswerTable, TableInput, open_answers
@@ -61,6 +61,10 @@ class RunOptions:
     command: str = ""
     """What finishes the run after an interruption; it is stored with the staged files."""
     listener: Listener = field(default_factory=Callbacks)
+
+    def __post_init__(self) -> None:
+        for name in ("again", "anyway"):
+            checks.truth(name, getattr(self, name))
 
     @property
     def rules(self) -> RepeatRules:

@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913 - what the command has options for
     account = None
     if ledger is not None:
         account = Account(_checked_ledger(ledger), "ledger")
-    terms = ReleaseTerms(checks.real("level", level, least=0.0, most=1.0), adjustment, account, key)
+    terms = ReleaseTerms(level, adjustment, account, key)
     asked = open_collection(survey, plan, listener)
     if group is None and asked.is_of_all_groups and asked.group is not None:
         raise InvalidInput(
@@ -114,9 +114,10 @@ def run(  # noqa: PLR0913 - what the command has options for
     results: Results = NoFiles()
     if out is not None:
         inputs = [one for one in (survey, table, plan) if isinstance(one, (str, os.PathLike))]
-        results = ResultsFolder(Path(out), [Path(one) for one in inputs], replaces=replace)
+        replaces = checks.truth("replace", replace)
+        results = ResultsFolder(_folder(out), [Path(one) for one in inputs], replaces=replaces)
     options = RunOptions(results, round, again, anyway, terms, command=_COMMAND, listener=listener)
-    settings = settings_from(written or {})
+    settings = settings_from({} if written is None else written)
     given = TableInput(table, format, settings, columns or {}, person, rows_are_people)
     (made,) = run_all(asked, given, options, group=group)
     return made.release
@@ -135,7 +136,14 @@ def finish_run(
     """
     account = None if ledger is None else Account(_checked_ledger(ledger), "ledger")
     options = RunOptions(terms=ReleaseTerms(account=account), listener=Callbacks(tell))
-    return [made.release for made in finish_all(ResultsFolder(Path(out)), options)]
+    return [made.release for made in finish_all(ResultsFolder(_folder(out)), options)]
+
+
+def _folder(out: object) -> Path:
+    # An empty path would be the working folder, which nobody has named.
+    if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
+        raise InvalidInput("output", "the path of a folder", out)
+    return Path(out)
 
 
 def _checked_ledger(ledger: Ledger) -> Ledger:

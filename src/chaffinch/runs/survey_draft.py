@@ -16,7 +16,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable
+from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable, checks
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.questions.date_bins import bin_of
 from chaffinch.runs.answer_table import TableInput
@@ -82,8 +82,11 @@ def draft_survey(
     >>> '[questions."tea"]' in draft.text
     True
     """
+    if isinstance(with_values, str):
+        raise InvalidInput("columns with values", "a list of names of columns", with_values)
+    checks.truth("rows_are_people", rows_are_people)
     listener = Callbacks(progress=progress)
-    given = TableInput(table, format, settings_from(written or {}))
+    given = TableInput(table, format, settings_from({} if written is None else written))
     opened = given.open(listener)
     with listener.counting("reading values", "rows") as tell:
         return draft_opened(

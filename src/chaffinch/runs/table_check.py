@@ -104,7 +104,7 @@ def check(  # noqa: PLR0913 - what the command has options for
     """
     listener = Callbacks(tell, progress)
     asked = open_collection(survey, None, listener)
-    settings = settings_from(written or {})
+    settings = settings_from({} if written is None else written)
     given = TableInput(table, format, settings, columns or {}, person, rows_are_people)
     return check_table(asked, given, listener)
 

@@ -92,6 +92,8 @@ def settings_from(said: Mapping[str, Any]) -> Settings:
     ','
     """
     names = [one.name for one in fields(Settings)]
+    if not isinstance(said, Mapping):
+        raise InvalidInput("settings of a table", "a mapping from names to settings", said)
     unknown = [name for name in said if name not in names]
     if unknown:
         raise InvalidInput("setting of a table", f"one of {', '.join(names)}", unknown[0])

@@ -139,7 +139,8 @@ class Table:
                 seen += part.num_rows
                 yield part
         if not seen:
-            raise InvalidTable("one with at least one row", "no rows", hint="check the file")
+            hint = "check the file" if self.readable_again else "it may have been read already"
+            raise InvalidTable("one with at least one row", "no rows", hint=hint)
 
     def _alike(self, name: str, times: int) -> InvalidTable:
         got, hint = f"{times} columns named {_short(name)}" if times else "none", "rename one"

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from chaffinch.disk.inputs import is_pattern
 from chaffinch.disk.locations import Place
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidTable, Reason
+from chaffinch.errors import InvalidInput, InvalidTable, Reason, Unquoted
 from chaffinch.tables.limits import LONGEST_LINE
 
 _HEAD = 1 << 16
@@ -188,6 +188,10 @@ def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Sourc
     base = os.path.basename(name)  # noqa: PTH119 (a name such as "<stdin>" is no path)
     source = Source(base, tuple(Path(base).suffixes))
     with reading(base, "table"):
+        if getattr(file, "closed", False):
+            raise _not_for_reading("one that is closed")
+        if isinstance(file.read(0), str):
+            raise _not_for_reading("one of text")
         if not owned and file.seekable():
             file.seek(0)
         start = _beginning(file)
@@ -204,6 +208,12 @@ def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Sourc
             source.stream = _rejoined(start, file, owned=owned or source.zipped)
     source.head = start
     return _not_empty(source)
+
+
+def _not_for_reading(got: str) -> InvalidInput:
+    return InvalidInput(
+        "stream of a table", "open, and of bytes", Unquoted(got), hint='open(path, "rb") opens one'
+    )
 
 
 def standard_input() -> Source:
@@ -228,7 +238,8 @@ def _rejoined(head: bytes, rest: BinaryIO, *, owned: bool) -> BinaryIO:
 
 def _not_empty(source: Source) -> Source:
     if not source.head.strip():
+        hint = "check the path" if source.path else "a stream that was read already has no more"
         raise InvalidTable(
-            "a file with a table in it", f"{source.name!r}, which is empty", hint="check the path"
+            "a file with a table in it", f"{source.name!r}, which is empty", hint=hint
         )
     return source
