@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.disk.files import state_folder
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable, StorageFault
 from chaffinch.ledger import Ledger
@@ -358,6 +359,38 @@ def test_without_a_folder_it_is_paid_before_anybody_has_the_release(
             cf.run(plan, table, ledger=ledger, key="spring")
     assert (len(releases_of(table)), charged(ledger)) == (1, 1)
     assert ledger.entries()[0].key == "spring"
+    other = table | {"tea": [*table["tea"][1:], table["tea"][0]]}
+    assert cf.run(plan, other, ledger=None, again=True).reports == USERS  # a release of its own
+    notes: list[str] = []
+    late = cf.run(plan, table, ledger=ledger, key="spring", tell=notes.append)
+    assert any("finished an earlier run" in note for note in notes)
+    assert (late.reports, len(releases_of(table)), charged(ledger)) == (USERS, 2, 1)
+    assert not any((state_folder() / "unreturned").iterdir())
+
+
+def test_a_release_that_was_staged_and_paid_for_is_returned_by_the_same_call(
+    folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: StagedFiles) -> None:
+        raise KeyboardInterrupt
+
+    for form in (table, folder / "people.csv", pa.table(table).to_reader()):
+        recognized = not isinstance(form, pa.RecordBatchReader)
+        with monkeypatch.context() as patch:
+            patch.setattr(StagedFiles, "put_in_place", killed)
+            if recognized:
+                with pytest.raises(KeyboardInterrupt):
+                    cf.run(plan, form, again=True, anyway=True)
+            else:
+                cf.run(plan, form, again=True, anyway=True)
+        made = len(releases_of(table))
+        assert recognized == any((state_folder() / "unreturned").glob("*/*"))
+        if recognized:
+            cf.run(plan, form)
+            with pytest.raises(DataRepeated):
+                cf.run(plan, form)
+        assert len(releases_of(table)) == made
+        assert not any((state_folder() / "unreturned").iterdir())
 
 
 def test_a_spent_budget_releases_and_records_nothing(

@@ -11,7 +11,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.release_options import ReleaseOptions, show_release
 from chaffinch.cli.table_options import TableOptions, open_collection
-from chaffinch.runs.results import PLAN, RELEASES, ResultsFolder
+from chaffinch.runs.results import ResultsFolder
 
 if TYPE_CHECKING:
     from chaffinch.runs.pipeline import RunResult
@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913 - one for each option
 
 
 def _show(made: RunResult, output: Output) -> None:
-    files = [] if made.folder is None else [str(made.folder / name) for name in (PLAN, *RELEASES)]
+    files = list(map(str, made.files))
     show_release(made.release, made.charge, output, files=files)
     if not output.json:
         output.say("\nwrote " + "\n      ".join(files))

@@ -75,8 +75,12 @@ class Collection(ABC):
         return plan if value is None else plan.of_group(value)
 
     @abstractmethod
-    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
-        """Return the plan: the given one, the one that is kept in the folder, or a new one."""
+    def kept_plan(self, folder: Path, listener: Listener, *, anyway: bool) -> Plan | None:
+        """Return the plan that was made for this collection and is kept in a folder."""
+
+    @abstractmethod
+    def make_plan(self, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan: the given one, or a new one."""
 
     @abstractmethod
     def keep_plan(self, folder: Path, plan: Plan) -> None:
@@ -89,9 +93,13 @@ class PlannedCollection(Collection):
 
     plan: Plan
 
-    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
-        """Return the plan that was given."""
+    def kept_plan(self, folder: Path, listener: Listener, *, anyway: bool) -> None:
+        """Return none: the given plan is the one."""
         del folder, listener, anyway
+
+    def make_plan(self, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan that was given."""
+        del listener, anyway
         return self._for_chosen_group(self.plan)
 
     def keep_plan(self, folder: Path, plan: Plan) -> None:
@@ -102,13 +110,14 @@ class PlannedCollection(Collection):
 class _UnplannedCollection(Collection):
     survey: SurveyFile
 
-    def make_plan(self, folder: Path | None, listener: Listener, *, anyway: bool) -> Plan:
-        kept = None
-        if folder is not None:
-            kept = _kept_plan(folder, self.survey, anyway=anyway or self.survey.anyway)
-        if folder is None or kept is None:
-            with listener.thinking("planning") as tell:
-                return self._for_chosen_group(self.survey.plan(tell, anyway=anyway))
+    def make_plan(self, listener: Listener, *, anyway: bool) -> Plan:
+        with listener.thinking("planning") as tell:
+            return self._for_chosen_group(self.survey.plan(tell, anyway=anyway))
+
+    def kept_plan(self, folder: Path, listener: Listener, *, anyway: bool) -> Plan | None:
+        kept = _kept_plan(folder, self.survey, anyway=anyway or self.survey.anyway)
+        if kept is None:
+            return None
         listener.say(f"using the plan that was made for this survey before: {folder / PLAN}")
         for words in kept.warnings:
             listener.say(f"warning: {words}")

@@ -20,7 +20,6 @@ from chaffinch.encoding.bulk import group_column
 from chaffinch.engines import engine
 from chaffinch.errors import DataRepeated, InvalidInput, Unquoted, checks
 from chaffinch.ledger.release_record import ReleaseRecord
-from chaffinch.release.surveys import load_release
 from chaffinch.runs.answer_table import AnswerTable, TableInput, open_answers
 from chaffinch.runs.known_data import KnownData
 from chaffinch.runs.listener import Callbacks, Listener
@@ -32,7 +31,7 @@ from chaffinch.runs.payment import (
     refuse_to_replace,
 )
 from chaffinch.runs.repeats import Permit, RepeatRules, is_released
-from chaffinch.runs.results import NoFiles, Results, ResultsFolder
+from chaffinch.runs.results import Results, ResultsFolder, ReturnedOnly
 from chaffinch.tables.checking import answer_batches, read_answers
 from chaffinch.tables.substitutions import Substitutions
 
@@ -53,7 +52,7 @@ _FOLDER = re.compile("[0-9]{3,}(-[a-z0-9-]*)?")
 class RunOptions:
     """Options of a run."""
 
-    results: Results = field(default_factory=NoFiles)
+    results: Results = field(default_factory=ReturnedOnly)
     round: int | None = None
     again: bool = False
     anyway: bool = False
@@ -78,7 +77,7 @@ class RunResult:
 
     release: Release
     charge: Charged | None
-    folder: Path | None
+    files: list[Path]
 
 
 @dataclass(frozen=True)
@@ -116,10 +115,8 @@ def run_all(
     listener = options.listener
     table = open_answers(asked, given, listener)
     labels = _large_groups(table, listener)
-    plan = asked.make_plan(options.results.folder, listener, anyway=options.anyway)
-    if options.results.folder is not None:
-        options.results.folder.mkdir(parents=True, exist_ok=True)
-        asked.keep_plan(options.results.folder, plan)
+    plan = options.results.find_plan(asked, listener, anyway=options.anyway)
+    options.results.keep_plan(asked, plan)
     planned, done = asked.planned_by(plan), 0
     for label, folder in labels.items():
         own = replace(options, results=options.results.of_group(folder))
@@ -142,15 +139,17 @@ def release_table(
     results, listener, round_ = options.results, options.listener, options.round
     results.prepare()
     table = _check_table(asked, given, options)
-    plan = asked.make_plan(results.folder, listener, anyway=options.anyway)
+    plan = results.find_plan(asked, listener, anyway=options.anyway)
     request = table.request(plan, given, options)
+    if table.data.can_be_recognized:  # of other tables nobody knows whether the call is the same
+        results = results.of_request(request)
     results.check(plan)
     # The lock of the folder is held up to the end: two runs there would both pay for a release, and
     # one of these would be lost.
     with results.filling() as folder:
         # First finish what an interrupted run has paid for: the rules below would refuse to release
         # the same data again.
-        finished = _finish_interrupted(table.data, request, options)
+        finished = _finish_interrupted(table.data, request, results, options)
         if finished is not None:
             return finished
         unit = table.answers.whose.unit
@@ -159,9 +158,9 @@ def release_table(
             return None
         # Asked here to save the time of encoding, and asked again when the data is known in full.
         options.rules.permit(table.data, plan, round_, unit, results.standing)
-        if results.folder is not None and not results.keeps_other(plan):
+        if not results.keeps_other(plan):
             # Before the long work, so that a run that fails in it finds its plan again.
-            asked.keep_plan(results.folder, plan)
+            results.keep_plan(asked, plan)
         tally = tally_table(table, plan, folder, options)
         _tell_substitutions(table.rows.substitutions, listener)
         data = table.data.after_encoding()
@@ -175,7 +174,8 @@ def release_table(
             lambda: results.check(plan),
             listener.say,
         )
-    return RunResult(release, charge, results.folder)
+        # Inside, so that a release that is only returned is kept until here.
+        return RunResult(release, charge, results.files)
 
 
 def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _CheckedTable:
@@ -214,8 +214,9 @@ def _tell_substitutions(substitutions: Substitutions | None, listener: Listener)
         listener.say(words)
 
 
-def _finish_interrupted(data: KnownData, request: str, options: RunOptions) -> RunResult | None:
-    results = options.results
+def _finish_interrupted(
+    data: KnownData, request: str, results: Results, options: RunOptions
+) -> RunResult | None:
     finished = finish_release(
         results.targets,
         options.terms.payer or data.record,
@@ -223,11 +224,9 @@ def _finish_interrupted(data: KnownData, request: str, options: RunOptions) -> R
         inputs=results.inputs,
         request=request,
     )
-    if not finished or results.folder is None:
-        return None
-    if not data.can_be_recognized:
+    if finished and not data.can_be_recognized:
         refuse_to_replace(finished, "")  # whether a pipe has the same content is unknown
-    return _finished_result(finished, results.folder, options)
+    return _finished_result(finished, results, options)
 
 
 def tally_table(table: _CheckedTable, plan: Plan, folder: Path, options: RunOptions) -> Tally:
@@ -360,8 +359,9 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
                 finished = finish_release(
                     place.targets, payer, options.listener.say, inputs=place.inputs
                 )
-        if finished:
-            yield _finished_result(finished, place.folder, options)
+        made = _finished_result(finished, place, options)
+        if made is not None:
+            yield made
             done = True
     if not done:
         raise InvalidInput(
@@ -372,11 +372,17 @@ def finish_all(results: ResultsFolder, options: RunOptions) -> Iterator[RunResul
         )
 
 
-def _finished_result(finished: list[StagedFiles], folder: Path, options: RunOptions) -> RunResult:
+def _finished_result(
+    finished: list[StagedFiles], results: Results, options: RunOptions
+) -> RunResult | None:
+    release = results.paid_release(finished=bool(finished))
+    if release is None:
+        return None
     options.listener.say(
         "finished an earlier run that was interrupted after the charge: this is its release"
     )
     account = options.terms.account
-    charge = None if account is None else Charged(account, finished[0].key, before=True)
-    release = load_release(folder / "release.json")
-    return RunResult(release, charge, folder)
+    charge = None
+    if account is not None and finished:
+        charge = Charged(account, finished[0].key, before=True)
+    return RunResult(release, charge, results.files)

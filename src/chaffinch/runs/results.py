@@ -1,16 +1,17 @@
-"""Where the results of a run go: into a folder in which nothing else is lost, or into no files."""
+"""Where the results of a run go: into a folder in which nothing else is lost, or to the caller."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chaffinch.disk.file_kinds import Kind
+from chaffinch.disk.files import state_folder
 from chaffinch.disk.filled_folders import fill_folder, require_folder
 from chaffinch.disk.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.disk.protected import refuse_all_but, refuse_to_overwrite
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from chaffinch.disk.staged import Writer
     from chaffinch.plans.plan import Plan
     from chaffinch.release.surveys import Release
+    from chaffinch.runs.asked import Collection
+    from chaffinch.runs.listener import Listener
 
 PLAN = "survey.plan.json"
 RELEASES = ("release.html", "release.json", "release.csv")
@@ -31,8 +34,8 @@ class Results(Protocol):
     """Where the results of one run go, and what is there now."""
 
     @property
-    def folder(self) -> Path | None:
-        """Return the folder, if there is one."""
+    def folder(self) -> Path:
+        """Return the folder in which the release is put."""
         ...
 
     @property
@@ -42,7 +45,12 @@ class Results(Protocol):
 
     @property
     def targets(self) -> list[Path]:
-        """Return the files that are written."""
+        """Return the files that are staged before the payment."""
+        ...
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the files that the caller has in the end."""
         ...
 
     @property
@@ -63,6 +71,18 @@ class Results(Protocol):
         """Refuse to replace anything but an earlier release of this plan."""
         ...
 
+    def of_request(self, request: str) -> Results:
+        """Return the place for what was asked for, of which this is a name."""
+        ...
+
+    def find_plan(self, asked: Collection, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan of a collection: the one that is kept there, or a new one."""
+        ...
+
+    def keep_plan(self, asked: Collection, plan: Plan) -> None:
+        """Save a new plan where the same survey finds it, even if its first run fails."""
+        ...
+
     def keeps_other(self, plan: Plan) -> bool:
         """Return whether results of another plan are there."""
         ...
@@ -75,29 +95,63 @@ class Results(Protocol):
         """Return the writers of all files; a plan that is there already stays as it is."""
         ...
 
+    def paid_release(self, *, finished: bool) -> Release | None:
+        """Return a release that was paid for by a call that was interrupted, if there is one.
+
+        ``finished`` says whether staged files were put in place just now.
+        """
+        ...
+
     def of_group(self, name: str) -> Results:
         """Return the place for the results of one public group."""
         ...
 
 
-class NoFiles:
-    """No files: the release is returned, and only the record of releases is written."""
+@dataclass(frozen=True)
+class ReturnedOnly:
+    """No files for the caller: the release is returned, and kept in the state folder until then."""
 
-    folder: Path | None = None
+    request: str = ""
+    """The name of what was asked for; empty while it is unknown, or if it cannot be recognized."""
     inputs: Sequence[str | Path] = ()
     standing: str | None = None
-    waits = False
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder in which the release is kept until it is returned."""
+        return _kept() / self.request
 
     @property
     def targets(self) -> list[Path]:
+        """Return the file in which the same call finds its release."""
+        return [self.folder / "release.json"] if self.request else []
+
+    @property
+    def files(self) -> list[Path]:
         """Return no files."""
         return []
+
+    @property
+    def waits(self) -> bool:
+        """Return whether some call has not returned its release, which may be this one."""
+        return any(_kept().glob("*/*"))
 
     def prepare(self) -> None:
         """Do nothing."""
 
     def check(self, plan: Plan) -> None:
         """Do nothing: nothing is replaced."""
+
+    def of_request(self, request: str) -> ReturnedOnly:
+        """Return the place for what was asked for."""
+        return replace(self, request=request)
+
+    def find_plan(self, asked: Collection, listener: Listener, *, anyway: bool) -> Plan:
+        """Return a new plan."""
+        return asked.make_plan(listener, anyway=anyway)
+
+    def keep_plan(self, asked: Collection, plan: Plan) -> None:
+        """Do nothing: a new plan is not saved."""
 
     def keeps_other(self, plan: Plan) -> bool:
         """Return that nothing is there."""
@@ -106,23 +160,57 @@ class NoFiles:
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Yield a private temporary folder; leftovers of a killed run go with the next one."""
+        """Yield a private temporary folder, and keep the release until all is done.
+
+        Leftovers of a killed run go with the next one.
+        """
         with ExitStack() as stack:
             try:
                 staging = stack.enter_context(staging_folder(Path(tempfile.gettempdir())))
             except OSError as error:
                 raise storage_fault("temporary folder", error, verb="write") from None
+            if self.request:
+                stack.enter_context(self._keeping())
             yield staging
 
-    def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
-        """Return no writers."""
-        del plan, release
-        return {}
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        remove_leftovers(state_folder())
+        # The same call in another process waits for this one: they would pay for one place.
+        with alone_in(state_folder(), f"run-{self.request}"):
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise storage_fault("state folder", error, verb="write") from None
+            try:
+                yield
+                for target in self.targets:
+                    target.unlink(missing_ok=True)
+            finally:
+                with suppress(OSError):
+                    self.folder.rmdir()  # unless something is kept
 
-    def of_group(self, name: str) -> NoFiles:
+    def writers(self, plan: Plan, release: Release) -> dict[Path, Writer]:
+        """Return the writer of what is kept."""
+        del plan
+        return dict.fromkeys(self.targets, release.save)
+
+    def paid_release(self, *, finished: bool) -> Release | None:
+        """Return the release that the same call has paid for, and did not return."""
+        from chaffinch.release.surveys import load_release
+
+        del finished  # a file that has its name already was paid for, too
+        found = [load_release(target) for target in self.targets if target.exists()]
+        return found[0] if found else None
+
+    def of_group(self, name: str) -> ReturnedOnly:
         """Return the same: no files."""
         del name
         return self
+
+
+def _kept() -> Path:
+    return state_folder() / "unreturned"
 
 
 @dataclass(frozen=True)
@@ -138,6 +226,11 @@ class ResultsFolder:
     def targets(self) -> list[Path]:
         """Return the files that are written."""
         return [self.folder / name for name in (PLAN, *RELEASES)]
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the files that the caller has in the end."""
+        return self.targets
 
     @property
     def standing(self) -> str | None:
@@ -168,6 +261,21 @@ class ResultsFolder:
                 "there",
             )
 
+    def of_request(self, request: str) -> ResultsFolder:
+        """Return the same: whatever is asked for, its results go here."""
+        del request
+        return self
+
+    def find_plan(self, asked: Collection, listener: Listener, *, anyway: bool) -> Plan:
+        """Return the plan of a collection: the one that is kept here, or a new one."""
+        kept = asked.kept_plan(self.folder, listener, anyway=anyway)
+        return asked.make_plan(listener, anyway=anyway) if kept is None else kept
+
+    def keep_plan(self, asked: Collection, plan: Plan) -> None:
+        """Save a new plan where the same survey finds it, even if its first run fails."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        asked.keep_plan(self.folder, plan)
+
     def keeps_other(self, plan: Plan) -> bool:
         """Return whether results of another plan are there."""
         return self._file_of_other_plan(plan) is not None
@@ -193,6 +301,12 @@ class ResultsFolder:
         if not _holds_plan(self.folder / PLAN, plan):
             files[self.folder / PLAN] = plan.save
         return files
+
+    def paid_release(self, *, finished: bool) -> Release | None:
+        """Return the release of an interrupted run whose files were put in place just now."""
+        from chaffinch.release.surveys import load_release
+
+        return load_release(self.folder / "release.json") if finished else None
 
     def of_group(self, name: str) -> ResultsFolder:
         """Return the place for the results of one public group."""

@@ -14,7 +14,7 @@ from chaffinch.runs.listener import Callbacks
 from chaffinch.runs.opened_survey import open_collection
 from chaffinch.runs.payment import Account, ReleaseTerms
 from chaffinch.runs.pipeline import RunOptions, finish_all, run_all
-from chaffinch.runs.results import NoFiles, Results, ResultsFolder
+from chaffinch.runs.results import Results, ResultsFolder, ReturnedOnly
 from chaffinch.tables.dialect import settings_from
 
 if TYPE_CHECKING:
@@ -74,12 +74,14 @@ def run(  # noqa: PLR0913 - what the command has options for
     once in memory, in a stream, in a frame with a column more or less, or with cells that are
     spelled differently; a ``ledger`` counts these, too. The folder
     ``out`` gets the plan and the release (JSON, CSV and a page), as from the command; results of
-    another plan are replaced only with ``replace``. Without ``out`` no file is written, and a new
-    plan is not saved.
+    another plan are replaced only with ``replace``. Without ``out`` no file stays, and a new
+    plan is not saved. The encoded reports are in the temporary folder meanwhile; what a killed
+    process leaves there is removed by the next run.
 
     **Payment.** The release is recorded, and charged to the ``ledger`` if there is one (under the
-    name ``key``), before anybody has it. If the run is interrupted after that, the same call with
-    the same ``out`` finishes it without another charge; without ``out`` the release is lost. A
+    name ``key``), before anybody has it. If the run is interrupted after that, the same call
+    finishes it without another charge: with the same ``out``, or from the state folder, where the
+    release is kept until it is returned. Only that of a stream is lost without ``out``. A
     second release of the same data is refused (``DataRepeated``) unless a ledger pays or it is
     wanted ``again``; then it states what all releases promise together. ``anyway`` accepts a plan
     of no use, and with ``again`` also releases that together protect nobody.
@@ -111,7 +113,7 @@ def run(  # noqa: PLR0913 - what the command has options for
             Unquoted("none"),
             hint="name one: group=...; the command `chaffinch run` takes all of them",
         )
-    results: Results = NoFiles()
+    results: Results = ReturnedOnly()
     if out is not None:
         inputs = [one for one in (survey, table, plan) if isinstance(one, (str, os.PathLike))]
         replaces = checks.truth("replace", replace)
