@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Survey
     from chaffinch.reach.planning.audience import Audience
     from chaffinch.release.surveys import Release, load_release
-    from chaffinch.runs.run_table import run
-    from chaffinch.runs.survey_draft import draft_survey
-    from chaffinch.runs.table_check import check
+    from chaffinch.runs.run_table import finish_run, run
+    from chaffinch.runs.survey_draft import SurveyDraft, draft_survey
+    from chaffinch.runs.table_check import TableCheck, check
     from chaffinch.shuffling.in_memory import shuffle
     from chaffinch.simulate.randomizers import audit
 
@@ -51,6 +51,8 @@ __all__ = [
     "Prices",
     "Release",
     "Survey",
+    "SurveyDraft",
+    "TableCheck",
     "Target",
     "__version__",
     "analyze",
@@ -62,6 +64,7 @@ __all__ = [
     "encode",
     "encode_many",
     "errors",
+    "finish_run",
     "load_plan",
     "load_release",
     "plan",
@@ -97,6 +100,8 @@ _NAMES = {
     "Prices": "planning.costs.cost",
     "Release": "release.surveys",
     "Survey": "questions",
+    "SurveyDraft": "runs.survey_draft",
+    "TableCheck": "runs.table_check",
     "Target": "privacy",
     "analyze": "analysis.analyze",
     "audit": "simulate.randomizers",
@@ -104,6 +109,7 @@ _NAMES = {
     "draft_survey": "runs.survey_draft",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
+    "finish_run": "runs.run_table",
     "load_plan": "plans.plan",
     "load_release": "release.surveys",
     "plan": "planning.planner",

@@ -181,7 +181,7 @@ def finish_release(
                     "a release that was paid for with other data, another plan or other options"
                 ),
                 hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish "
-                "(chaffinch.runs.finish_run) to take the release as it was paid for",
+                "(chaffinch.finish_run) to take the release as it was paid for",
             )
         return charged
 
