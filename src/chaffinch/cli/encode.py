@@ -98,7 +98,7 @@ def _table(
     from chaffinch.runs.answer_table import open_answers
 
     answers = open_answers(asked, given, output)
-    if answers.whose.person is not None:
+    if answers.privacy_unit.person is not None:
         output.say(
             "note: all rows of a person must be in this table; in another one they would be "
             "another person's report"

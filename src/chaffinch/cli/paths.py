@@ -150,10 +150,6 @@ def answer_columns(
 ) -> dict[str, str]:
     """Return which column answers which question, as far as it was said."""
     named = _parse_pairs(given)
-    unknown = [name for name in named if name not in questions]
-    if unknown:
-        listed = ", ".join(map(repr, questions))
-        raise InvalidInput("question in --map", f"one of {listed}", unknown[0])
     if column is None:
         return named
     if len(questions) > 1 or named:
@@ -168,13 +164,14 @@ def answer_columns(
 
 def open_plan(path: Path | None, output: Output) -> Plan:
     """Return the plan in a file; if it is of no use, say so first."""
-    found = _read_plan(path)
+    found = read_plan(path)
     for words in found.warnings:
         output.say(f"warning: {words}")
     return found
 
 
-def _read_plan(path: Path | None) -> Plan:
+def read_plan(path: Path | None) -> Plan:
+    """Return the plan in a file, or in what is piped in."""
     from chaffinch.plans.plan import load_plan, plan_from
 
     if path is None:

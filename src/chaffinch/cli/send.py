@@ -176,7 +176,7 @@ def _reports(
 
     asked = planned_collection(plan)
     answers = open_answers(asked, where.input(data, asked), output)
-    table = answers.table if answers.whose.person is None else answers.draw(output).table
+    table = answers.table if answers.privacy_unit.person is None else answers.draw(output).table
     yield from encode_each(table, plan, round=number, columns=answers.columns or None)
 
 

@@ -86,9 +86,8 @@ class TableOptions:
 
 
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
-    """Return what a survey file or a plan file asks, with the plan if there is one."""
-    from chaffinch.runs.asked import collection_of
+    """Return what a survey file or a plan file asks, with the plan; either may be piped in."""
+    from chaffinch.runs import opened_survey
 
-    planned = path.suffix.lower() == ".json"
-    found = paths.open_plan(path, output) if planned else paths.open_survey(path)
-    return collection_of(found, None if plan is None else paths.open_plan(plan, output))
+    readers = opened_survey.Readers(paths.read_plan, paths.open_survey)
+    return opened_survey.open_collection(path, plan, output, readers)

@@ -71,7 +71,7 @@ class AnswerTable:
     table: Table
     columns: Mapping[str, str]
     """The columns that the survey or the caller has named."""
-    whose: PrivacyUnit
+    privacy_unit: PrivacyUnit
 
     @property
     def answer_columns(self) -> dict[str, AnswerColumns]:
@@ -91,7 +91,7 @@ class AnswerTable:
         people, some rows of each are drawn, once for the whole run. ``substitutions`` counts the
         cells of all rows that count as something else than they hold.
         """
-        if self.whose.person is not None:
+        if self.privacy_unit.person is not None:
             found = self.draw(listener, substitutions)
             self._check_crowd(found.people, listener, of_people=found.contributions)
             return found.table
@@ -106,7 +106,7 @@ class AnswerTable:
     def draw(self, listener: Listener, substitutions: Substitutions | None = None) -> People:
         """Return some rows of everybody, drawn at random; refuse all faulty cells at once."""
         places = self._counted_columns(substitutions)
-        person, contributions = self.whose.person or "", self.whose.contributions
+        person, contributions = self.privacy_unit.person or "", self.privacy_unit.contributions
         with listener.counting("checking", "rows") as tell:
             found = sample_people(self.table, person, contributions, places=places, progress=tell)
         listener.say(found.words)
@@ -138,9 +138,9 @@ class AnswerTable:
 def open_answers(asked: Collection, given: TableInput, listener: Listener) -> AnswerTable:
     """Open a table, find the columns of its answers, and report how they are read."""
     columns = named_columns(asked, given)
-    whose = asked.unit_of(given.person, rows_are_people=given.rows_are_people)
-    table = given.open(listener, asked.table)
-    return AnswerTable(asked, read_as_asked(asked, table, columns, listener), columns, whose)
+    unit = asked.unit_of(given.person, rows_are_people=given.rows_are_people)
+    table = given.open(listener, asked.settings)
+    return AnswerTable(asked, read_as_asked(asked, table, columns, listener), columns, unit)
 
 
 def named_columns(asked: Collection, given: TableInput) -> dict[str, str]:
@@ -154,7 +154,7 @@ def named_columns(asked: Collection, given: TableInput) -> dict[str, str]:
     if unknown:
         listed = ", ".join(map(repr, asked.questions))
         raise InvalidInput("question of a column", f"one of {listed}", unknown[0])
-    return {**asked.named, **given.columns}
+    return {**asked.columns, **given.columns}
 
 
 def read_as_asked(

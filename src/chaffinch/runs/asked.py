@@ -36,18 +36,18 @@ class Collection(ABC):
     questions: Mapping[str, Question]
     reports: int
     """How many rows there must be."""
-    named: Mapping[str, str]
+    columns: Mapping[str, str]
     """The columns that the survey names."""
-    table: Settings | None
+    settings: Settings | None
     """How the survey says that the table is written."""
-    rows: PrivacyUnit
+    privacy_unit: PrivacyUnit
     """What the survey says about people and rows."""
     group: PublicGroup | None
     """The question whose answers are public."""
 
     def unit_of(self, person: str | None, *, rows_are_people: bool) -> PrivacyUnit:
         """Return whose rows a table holds; these arguments come before what the survey says."""
-        found = self.rows
+        found = self.privacy_unit
         if person is not None or rows_are_people:
             found = replace(found, person=person, rows_are_people=rows_are_people)
         found.check(self.group)
@@ -67,7 +67,13 @@ class Collection(ABC):
     def planned_by(self, plan: Plan) -> Collection:
         """Return the same collection with a plan that was made for it."""
         return PlannedCollection(
-            self.questions, self.reports, self.named, self.table, self.rows, self.group, plan
+            self.questions,
+            self.reports,
+            self.columns,
+            self.settings,
+            self.privacy_unit,
+            self.group,
+            plan,
         )
 
     def _for_chosen_group(self, plan: Plan) -> Plan:
@@ -133,9 +139,9 @@ class _UnplannedCollection(Collection):
 
 def planned_collection(plan: Plan) -> PlannedCollection:
     """Return the collection of a plan."""
-    rows = PrivacyUnit(contributions=plan.contributions)
+    unit = PrivacyUnit(contributions=plan.contributions)
     return PlannedCollection(
-        _questions_with_group(plan), plan.reports, {}, None, rows, plan.group, plan
+        _questions_with_group(plan), plan.reports, {}, None, unit, plan.group, plan
     )
 
 
@@ -149,11 +155,11 @@ def collection_of(found: SurveyFile | Plan, plan: Plan | None) -> Collection:
 
 
 def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
-    rows = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
+    unit = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
     if plan is None:
         apart, group = asked_apart(survey.survey.questions), survey.survey.group
         return _UnplannedCollection(
-            apart, survey.reports, survey.columns, survey.table, rows, group, survey
+            apart, survey.reports, survey.columns, survey.table, unit, group, survey
         )
     if not _fits_survey(plan, survey):
         raise InvalidInput(
@@ -164,7 +170,7 @@ def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
         )
     asked = _questions_with_group(plan)
     return PlannedCollection(
-        asked, plan.reports, survey.columns, survey.table, rows, plan.group, plan
+        asked, plan.reports, survey.columns, survey.table, unit, plan.group, plan
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.planning.survey_file import SurveyFile, load_survey
@@ -17,15 +18,26 @@ if TYPE_CHECKING:
     from chaffinch.runs.listener import Listener
 
 
+class Readers(NamedTuple):
+    """What reads a plan file and a survey file; the command has its own, which also read pipes."""
+
+    plan: Callable[[Path], Plan] = load_plan
+    survey: Callable[[Path], SurveyFile] = load_survey
+
+
 def open_collection(
-    survey: AnyPath | Plan, plan: AnyPath | Plan | None, listener: Listener
+    survey: AnyPath | Plan,
+    plan: AnyPath | Plan | None,
+    listener: Listener,
+    readers: Readers = Readers(),  # noqa: B008 - a constant
 ) -> Collection:
     """Return the collection of a survey or a plan, with the plan of a survey if there is one."""
     found: object = survey
     if isinstance(survey, (str, os.PathLike)):
         place = Path(survey)
-        found = load_plan(place) if place.suffix.lower() == ".json" else load_survey(place)
-    made = load_plan(Path(plan)) if isinstance(plan, (str, os.PathLike)) else plan
+        read = readers.plan if place.suffix.lower() == ".json" else readers.survey
+        found = read(place)
+    made = readers.plan(Path(plan)) if isinstance(plan, (str, os.PathLike)) else plan
     for one in (found, made):
         for words in one.warnings if isinstance(one, Plan) else ():
             listener.say(f"warning: {words}")

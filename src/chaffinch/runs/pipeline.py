@@ -81,7 +81,9 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class _CheckedTable:
+class CheckedTable:
+    """A table whose cells were checked, and what is known of its data."""
+
     answers: AnswerTable
     rows: Table
     """The rows that count."""
@@ -90,8 +92,8 @@ class _CheckedTable:
     def request(self, plan: Plan, given: TableInput, options: RunOptions) -> str:
         """Return a name for everything that determines the release."""
         terms, answers = options.terms, self.answers
-        written = repr(given.joined_settings(answers.asked.table))
-        table = [plan.id, answers.columns, written, repr(answers.whose)]
+        written = repr(given.joined_settings(answers.asked.settings))
+        table = [plan.id, answers.columns, written, repr(answers.privacy_unit)]
         return self.data.request(
             [*table, terms.level, terms.adjustment, terms.key, options.round, given.format]
         )
@@ -152,7 +154,7 @@ def release_table(
         finished = _finish_interrupted(table.data, request, results, options)
         if finished is not None:
             return finished
-        unit = table.answers.whose.unit
+        unit = table.answers.privacy_unit.unit
         if resuming and is_released(table.data, plan, round_, unit, results.standing):
             listener.say(f"released by an earlier run, and left as it is: {results.folder}")
             return None
@@ -178,7 +180,7 @@ def release_table(
         return RunResult(release, charge, results.files)
 
 
-def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _CheckedTable:
+def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> CheckedTable:
     """Check every cell, and refuse a repeated release if no plan could cover it.
 
     This comes before planning, which can take a minute.
@@ -192,9 +194,9 @@ def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _
     answers = opened.of_chosen_group()
     watched, data = data.watch(answers.table, answers.answer_columns)
     answers = replace(answers, table=watched)
-    if answers.whose.unit == "row":
-        listener.advise(f"note: {answers.whose.hint(watched, asked.group)}")
-    if watched.readable_again or answers.whose.person is not None:
+    if answers.privacy_unit.unit == "row":
+        listener.advise(f"note: {answers.privacy_unit.hint(watched, asked.group)}")
+    if watched.readable_again or answers.privacy_unit.person is not None:
         substitutions = Substitutions()
         rows = answers.check(listener, substitutions)
         _tell_substitutions(substitutions, listener)
@@ -206,7 +208,7 @@ def _check_table(asked: Collection, given: TableInput, options: RunOptions) -> _
     # Other groups of the same table are other people. What waits has to be finished first.
     if asked.group is None and not options.results.waits:
         options.rules.check_before_planning(data, options.results.standing)
-    return _CheckedTable(answers, rows, data)
+    return CheckedTable(answers, rows, data)
 
 
 def _tell_substitutions(substitutions: Substitutions | None, listener: Listener) -> None:
@@ -229,7 +231,7 @@ def _finish_interrupted(
     return _finished_result(finished, results, options)
 
 
-def tally_table(table: _CheckedTable, plan: Plan, folder: Path, options: RunOptions) -> Tally:
+def tally_table(table: CheckedTable, plan: Plan, folder: Path, options: RunOptions) -> Tally:
     """Return the tally of a table: encoded, shuffled and counted through files in ``folder``."""
     local, listener = engine(), options.listener
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
@@ -254,8 +256,8 @@ def _make_release(
 ) -> Release:
     with options.listener.thinking("intervals"):
         release = options.terms.release(tally, plan, one_party=True)
-        drawn = answers.whose.person is not None
-        release = replace(release, unit=answers.whose.unit, rows_were_drawn=drawn)
+        drawn = answers.privacy_unit.person is not None
+        release = replace(release, unit=answers.privacy_unit.unit, rows_were_drawn=drawn)
         return permit.say_together(release)
 
 

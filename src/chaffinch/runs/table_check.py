@@ -115,15 +115,15 @@ def check_table(asked: Collection, given: TableInput, listener: Listener) -> Tab
     rows = answers.check(listener, substitutions).rows or 0
     for words in substitutions.warnings:
         listener.say(words)
-    whose, table = answers.whose, answers.table
+    unit, table = answers.privacy_unit, answers.table
     return TableCheck(
         rows=rows,
         rows_needed=asked.reports,
-        protected=whose.unit,
-        of_people=whose.person is not None,
+        protected=unit.unit,
+        of_people=unit.person is not None,
         notes=table.notes,
         warnings=tuple(substitutions.warnings),
-        advice=whose.hint(table, asked.group) if whose.unit == "row" else "",
+        advice=unit.hint(table, asked.group) if unit.unit == "row" else "",
         questions=tuple(
             _question(name, place, substitutions) for name, place in answers.answer_columns.items()
         ),
