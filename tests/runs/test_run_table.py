@@ -189,6 +189,11 @@ def test_a_column_that_cannot_be_read_does_not_matter(plan: cf.Plan, table: Colu
             cf.run(asked, form)
 
 
+def test_a_name_with_half_a_character_is_refused(plan: cf.Plan, table: Columns) -> None:
+    with pytest.raises(InvalidTable, match="names of whole characters"):
+        cf.run(plan, table | {"\ud800": table["cups"]})
+
+
 def test_columns_of_a_frame_may_have_any_name(plan: cf.Plan, table: Columns) -> None:
     names = ("read", "read_next_batch", "column_names", "num_rows", "schema", "columns", "nbytes")
     cells = table | dict.fromkeys(names, table["cups"])

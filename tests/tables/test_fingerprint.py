@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,48 @@ def test_answers_have_no_spelling_and_no_column() -> None:
     for name, cell in (("drink", "coffee"), ("age", 1), ("likes", ["thing 61", "thing 7"])):
         changed = [cell, *columns[name][1:]]
         assert answers_fingerprint(columns | {name: changed}) != expected, name
+
+
+def whole_fingerprint(columns: dict[str, Any]) -> bytes:
+    seen = Fingerprint(b"key")
+    seen.read_all(open_table(columns), lambda *_: None)
+    return seen.value
+
+
+def test_all_columns_of_a_table_in_memory_count_by_row_and_by_value() -> None:
+    """Of every two tables here a cell differs, or which cells share a row."""
+    far = 2**53
+    tables: list[dict[str, Any]] = [
+        {"a": [1, 2], "b": [1, 2]},
+        {"a": [1, 2], "b": [2, 1]},
+        {"b": [1, 2], "a": [1, 3]},
+        {"a": [1, 2, 2], "b": [1, 2, 2]},
+        {"a": [1, 2], "c": [1, 2]},
+        {"a": [1, 2], "b": [1, None]},
+        {"a": [1, 2], "b": [1, 0]},
+        {"a": [1, 2], "b": [1, -2]},
+        {"a": [1, 2], "b": [1, 2.5]},
+        {"a": [1, 2], "b": [1, math.inf]},
+        {"a": [1, 2], "b": [1, far]},
+        {"a": [1, 2], "b": [1, far + 1]},
+        {"a": [1, 2], "b": ["1", "2"]},
+        {"a": [1, 2], "b": pa.array([1, 2], pa.timestamp("s"))},
+        {"a": [1, 2], "b": pa.array([1_000_000_001, 2_000_000_000], pa.timestamp("ns"))},
+        {"a": [1, 2], "b": pa.array([1, 2], pa.date32())},
+    ]
+    assert len({whole_fingerprint(one) for one in tables}) == len(tables)
+    same: list[dict[str, Any]] = [
+        {"b": [2, 1], "a": [2, 1]},
+        {"a": [1.0, 2.0], "b": pa.array([1, 2], pa.int8())},
+        {"a": [1, 2], "b": pa.array([1, 2], pa.uint64()).dictionary_encode()},
+        {"a": [1, 2], "b": [1, 2], "gaps": [None, math.nan], "sets": {1, 2}},
+    ]
+    assert {whole_fingerprint(one) for one in same} == {whole_fingerprint(tables[0])}
+    days = {
+        pa.date32(): [1, 2],
+        pa.date64(): [86_400_000, 172_800_000],
+        pa.timestamp("ms"): [86_400_000, 172_800_000],
+        pa.timestamp("ns", "UTC"): [86_400 * 10**9, 172_800 * 10**9],
+    }
+    found = {whole_fingerprint({"a": pa.array(held, kind)}) for kind, held in days.items()}
+    assert len(found) == 1

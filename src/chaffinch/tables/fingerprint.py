@@ -104,7 +104,7 @@ class Fingerprint:
 
     def _secrets(self, name: str) -> _Words:
         """Return a secret word for each place of a text in a column, and two for numbers."""
-        start = hashlib.shake_256(self._key + name.encode(errors="surrogatepass"))
+        start = hashlib.shake_256(self._key + name.encode())
         return np.frombuffer(start.digest(8 * (_LONG + 2)), np.uint64)
 
     def words(self, name: str, column: pa.Array) -> _Words:

@@ -114,6 +114,10 @@ def _mapping(source: Mapping[str, Any]) -> Opened:
     data = {str(name): _sliceable(values) for name, values in source.items()}
     if not all(hasattr(values, "__len__") for values in data.values()):
         raise InvalidInput("table", "made of columns: a sequence for each name", "single values")
+    try:
+        "".join(data).encode()
+    except UnicodeEncodeError:
+        raise InvalidTable("one with names of whole characters", "half of one in a name") from None
     lengths = sorted({len(values) for values in data.values()})
     if len(lengths) > 1:
         raise InvalidTable("one with columns of the same length", f"lengths {lengths[:5]}")
