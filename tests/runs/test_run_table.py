@@ -499,7 +499,7 @@ def test_what_is_no_argument_is_refused_before_anything_is_read(
         ({"rows_are_people": "no"}, "rows_are_people"),
         ({"again": "no"}, "again"),
         ({"anyway": 1}, "anyway"),
-        ({"out": folder / "out", "replace": "no"}, "replace"),
+        ({"replace": "no"}, "replace"),
         ({"written": 3}, "settings of a table"),
         ({"tell": 3}, "tell"),
         ({"progress": 3}, "progress"),

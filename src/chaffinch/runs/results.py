@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -160,17 +160,15 @@ class ReturnedOnly:
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Yield a private temporary folder, and keep the release until all is done.
+        """Yield a private temporary folder, and keep the release until all else is done.
 
         Leftovers of a killed run go with the next one.
         """
-        with ExitStack() as stack:
+        with self._keeping() if self.request else nullcontext(), ExitStack() as stack:
             try:
                 staging = stack.enter_context(staging_folder(Path(tempfile.gettempdir())))
             except OSError as error:
                 raise storage_fault("temporary folder", error, verb="write") from None
-            if self.request:
-                stack.enter_context(self._keeping())
             yield staging
 
     @contextmanager

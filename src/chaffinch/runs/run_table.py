@@ -67,24 +67,25 @@ def run(  # noqa: PLR0913 - what the command has options for
 
     **What is stored where.** The user's record of releases
     (``$XDG_STATE_HOME/chaffinch/releases.record``), which the command uses too, gets the mechanism
-    of the release and keyed digests of its data: of the bytes of a file, of the rows of a
-    table in memory over all columns, and in every case of the rows and of the answers that were
-    read. So a table that the command has released is refused here, and the other way round, in any
-    format. Not recognized are other questions to the same rows in another form: once in a file and
-    once in memory, in a stream, in a frame with a column more or less, or with cells that are
-    spelled differently; a ``ledger`` counts these, too. The folder
-    ``out`` gets the plan and the release (JSON, CSV and a page), as from the command; results of
-    another plan are replaced only with ``replace``. Without ``out`` no file stays, and a new
-    plan is not saved. The encoded reports are in the temporary folder meanwhile; what a killed
+    of the release and keyed digests of its data: of the bytes of a file, of the rows of a table in
+    memory over all columns, and in every case of the rows and of the answers that were read. So a
+    table that the command has released is refused here, and the other way round, in any format. Not
+    recognized are other questions to the same rows in another form: once in a file and once in
+    memory, in a stream, in a frame with a column more or less, or with cells that are spelled
+    differently; a ``ledger`` counts these, too.
+
+    The folder ``out`` gets the plan and the release (JSON, CSV and a page), as from the command;
+    results of another plan are replaced only with ``replace``. Without ``out`` no file stays, and a
+    new plan is not saved. Encoded reports are in the temporary folder meanwhile; what a killed
     process leaves there is removed by the next run.
 
     **Payment.** The release is recorded, and charged to the ``ledger`` if there is one (under the
     name ``key``), before anybody has it. If the run is interrupted after that, the same call
-    finishes it without another charge: with the same ``out``, or from the state folder, where the
-    release is kept until it is returned. Only that of a stream is lost without ``out``. A
-    second release of the same data is refused (``DataRepeated``) unless a ledger pays or it is
-    wanted ``again``; then it states what all releases promise together. ``anyway`` accepts a plan
-    of no use, and with ``again`` also releases that together protect nobody.
+    finishes it without another charge: in the same ``out``, or from the state folder, where the
+    release is kept until it is returned. Only without ``out``, that of a stream or an address is
+    lost. A second release of the same data is refused (``DataRepeated``) unless a ledger pays or it
+    is wanted ``again``; then it states what all releases promise together. ``anyway`` accepts a
+    plan of no use, and with ``again`` also releases that together protect nobody.
 
     ``level`` is the confidence level of the intervals, ``adjustment`` moves estimates to what is
     possible (``analyze``). ``tell`` receives notes and warnings, ``progress`` each step;
@@ -114,9 +115,9 @@ def run(  # noqa: PLR0913 - what the command has options for
             hint="name one: group=...; the command `chaffinch run` takes all of them",
         )
     results: Results = ReturnedOnly()
+    replaces = checks.truth("replace", replace)
     if out is not None:
         inputs = [one for one in (survey, table, plan) if isinstance(one, (str, os.PathLike))]
-        replaces = checks.truth("replace", replace)
         results = ResultsFolder(_folder(out), [Path(one) for one in inputs], replaces=replaces)
     options = RunOptions(results, round, again, anyway, terms, command=_COMMAND, listener=listener)
     settings = settings_from({} if written is None else written)
