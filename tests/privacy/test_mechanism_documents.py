@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.forms import fraction_from, fraction_text
-from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import (
+    add_mechanisms,
+    mechanism_document,
+    mechanism_from,
+    mechanism_text,
+)
 from tests.cases import each_case
 
 crowds = st.integers(1, 10**9)
@@ -332,3 +343,127 @@ def test_fractions_have_a_longest_text() -> None:
     for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 1300 + "/7", 0.5, None):
         with pytest.raises(InvalidInput, match="a fraction written as"):
             fraction_from("flip", text)
+
+
+# -------------------------------------------------------------------- mechanisms from elsewhere
+
+
+@dataclass(frozen=True)
+class Theirs(privacy.Mechanism):
+    """What flipped bits show, with a parameter of any kind beside them."""
+
+    inner: privacy.Mechanism
+    more: Any = 0
+
+    view = "messages"
+    method = "upper-bound"
+    crowd_words = "somebody"
+    local_epsilon = 5.0
+    document_name = "theirs"
+
+    def written(self, document_of: Any) -> dict[str, Any]:
+        return {"inner": document_of(self.inner), "more": self.more}
+
+    @classmethod
+    def from_written(cls, fields: dict[str, Any], mechanism_of: Any) -> privacy.Mechanism:
+        return cls(mechanism_of(fields["inner"]), fields["more"])
+
+    def delta(self, epsilon: float) -> privacy.Bracket:
+        return self.inner.delta(epsilon)
+
+    def profile(self, epsilons: Any) -> Any:
+        return self.inner.profile(epsilons)
+
+
+class Unequal(Theirs):
+    """Equal to nothing but itself."""
+
+    document_name = "unequal"
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class Flattened(Theirs):
+    """Writes the name of another mechanism in the place of its own."""
+
+    document_name = "flattened"
+
+    def written(self, document_of: Any) -> dict[str, Any]:
+        return dict(document_of(self.inner))
+
+
+class Listed(Theirs):
+    """Writes no table."""
+
+    document_name = "listed"
+
+    def written(self, document_of: Any) -> Any:
+        return [document_of(self.inner)]
+
+
+class Named(Theirs):
+    """Names what it has, and lets the base class write it."""
+
+    document_name = "named"
+    document_fields = ("more",)
+    written = privacy.Mechanism.written
+
+
+@pytest.fixture
+def theirs() -> Iterator[None]:
+    """Let documents name them; forget them afterwards."""
+    add_mechanisms([Theirs, Unequal, Flattened, Listed, Named])
+    yield
+    mechanism_documents._ADDED.clear()  # noqa: SLF001 - nobody unregisters but tests
+
+
+@pytest.mark.usefixtures("theirs")
+def test_what_cannot_be_read_again_is_never_charged(tmp_path: Path) -> None:
+    ledger = Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=privacy.Target(9, 1e-4), mark=tmp_path / "mark"
+    )
+    for place, more in enumerate((0, 1, 0.1 + 0.2, "word", None)):
+        ledger.charge(Charge("plan", Theirs(CUT.inner, more)), f"key {place}")
+    granted = ledger.entries()
+    for wrong in (
+        Theirs(CUT.inner, (1, 2)),
+        Theirs(CUT.inner, [1, 2]),
+        Theirs(CUT.inner, np.int64(3)),
+        Theirs(CUT.inner, Fraction(1, 3)),
+        Theirs(CUT.inner, {1: 2}),
+        Theirs(CUT.inner, float("nan")),
+        Theirs(CUT.inner, float("inf")),
+        Theirs(CUT.inner, CUT.inner),
+        Theirs(None),  # type: ignore[arg-type]
+        Unequal(CUT.inner),
+        Flattened(CUT.inner),
+        Listed(CUT.inner),
+        Named(CUT.inner, 3),
+        Named(CUT.inner, Fraction(1, 3)),
+        privacy.compose(Theirs(CUT.inner, (1, 2)), times=3),
+        privacy.Shortened(Flattened(CUT.inner), Fraction(1, 1000)),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            ledger.charge(Charge("plan", wrong), "another")
+        assert refused.value.hint or "`mechanism`" in refused.value.message
+    assert ledger.entries() == granted
+    # Whoever opens it later reads all that was charged.
+    assert Ledger.open(tmp_path / "ledger", mark=tmp_path / "mark").spent() == ledger.spent()
+
+
+@pytest.mark.usefixtures("theirs")
+def test_no_parameter_stands_in_the_place_of_the_name() -> None:
+    with pytest.raises(InvalidInput, match="others than `mechanism`"):
+        mechanism_document(Flattened(CUT.inner))
+
+    class Wrong(Theirs):
+        document_name = "wrong"
+        document_fields = ("mechanism",)
+
+    with pytest.raises(InvalidInput, match="others than `mechanism`"):
+        add_mechanisms([Wrong])
+
+
+@given(st.one_of(singles, compositions))
+def test_the_text_of_a_mechanism_is_its_document(mechanism: privacy.Mechanism) -> None:
+    assert json.loads(mechanism_text(mechanism)) == mechanism_document(mechanism)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
-from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanism_documents import mechanism_from, mechanism_text
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan
@@ -87,8 +87,8 @@ class Charge:
 
     @cached_property
     def document(self) -> str:
-        """Return the mechanism's document as canonical JSON."""
-        return json.dumps(mechanism_document(self.mechanism), sort_keys=True, separators=(",", ":"))
+        """Return the mechanism's document as canonical JSON, from which it is read again."""
+        return mechanism_text(self.mechanism)
 
     @cached_property
     def neighbours(self) -> str:

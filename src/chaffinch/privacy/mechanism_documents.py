@@ -11,11 +11,12 @@ classes, and refuses a document of any other name.
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.privacy.forms import fraction_text, named_fields
 from chaffinch.privacy.mechanism import Mechanism
 
@@ -25,6 +26,7 @@ __all__ = [
     "fraction_text",
     "mechanism_document",
     "mechanism_from",
+    "mechanism_text",
 ]
 
 _OURS = {
@@ -46,6 +48,10 @@ _OURS = {
 _ADDED: dict[str, type[Mechanism]] = {}
 """Those that protocols from elsewhere have brought along."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_IN_DOCUMENTS = (
+    "a document holds whole numbers, texts, lists and other documents, and fractions where "
+    "`document_fractions` names them; equal mechanisms compare equal, as frozen dataclasses do"
+)
 
 
 class UnknownMechanism(InvalidInput):
@@ -74,6 +80,7 @@ def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
             raise InvalidInput(which, "lower-case words with hyphens, in document_name", name)
         if name in _OURS or found.setdefault(name, kind) is not kind:
             raise InvalidInput(which, "one that is not taken", name)
+        _check_names(kind, kind.document_fields)
     _ADDED.update(found)
 
 
@@ -93,7 +100,9 @@ def mechanism_document(mechanism: Mechanism) -> dict[str, Any]:
         known = ", ".join([*ours, *(one.__name__ for one in _ADDED.values())])
         hint = "a protocol from elsewhere names the mechanisms that it brings, in `mechanisms`"
         raise InvalidInput("mechanism", f"one of {known}", kind.__name__, hint=hint)
-    return {"mechanism": name, **mechanism.written(mechanism_document)}
+    written = named_fields(f"what {kind.__name__} writes", mechanism.written(mechanism_document))
+    _check_names(kind, written)
+    return {"mechanism": name, **written}
 
 
 def mechanism_from(document: object) -> Mechanism:
@@ -115,6 +124,42 @@ def mechanism_from(document: object) -> Mechanism:
     if mechanism_document(mechanism) != document:
         raise InvalidInput("mechanism document", "written in its one canonical way", document)
     return mechanism
+
+
+def mechanism_text(mechanism: Mechanism) -> str:
+    """Return the document as canonical JSON, from which the same mechanism is read again.
+
+    Whoever keeps a mechanism asks for it so: what cannot be read again is refused before it is
+    written, and not by everybody who opens the file later.
+    """
+    which = f"document of {type(mechanism).__name__}"
+    try:
+        text = _canonical(mechanism_document(mechanism))
+        again = mechanism_from(json.loads(text))
+        # Ledgers count equal mechanisms, so that they must be hashable, too.
+        same = {again} == {mechanism} and _canonical(mechanism_document(again)) == text
+    except InvalidInput as fault:
+        if not fault.hint:
+            fault.add_to_hint(_IN_DOCUMENTS)
+        raise
+    # Mechanisms from elsewhere read and write what they like, and fail as they like.
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        why = Unquoted(f"{type(fault).__name__}: {fault}")
+        raise InvalidInput(which, "one that can be read again", why, hint=_IN_DOCUMENTS) from fault
+    if not same:
+        raise InvalidInput(which, "that of the same mechanism", text, hint=_IN_DOCUMENTS)
+    return text
+
+
+def _canonical(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _check_names(kind: type[Mechanism], names: Iterable[str]) -> None:
+    """Refuse a parameter that would stand in the place of the mechanism's name."""
+    if "mechanism" in names:
+        rule = "others than `mechanism`, under which its name stands"
+        raise InvalidInput(f"parameters of {kind.__name__} in documents", rule, sorted(names))
 
 
 def _class_of(name: str) -> type[Mechanism]:
