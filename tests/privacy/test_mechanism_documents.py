@@ -409,10 +409,17 @@ class Named(Theirs):
     written = privacy.Mechanism.written
 
 
+class Guessed(Theirs):
+    """Proves nothing."""
+
+    document_name = "guessed"
+    method = "monte-carlo"  # type: ignore[assignment]
+
+
 @pytest.fixture
 def theirs() -> Iterator[None]:
     """Let documents name them; forget them afterwards."""
-    add_mechanisms([Theirs, Unequal, Flattened, Listed, Named])
+    add_mechanisms([Theirs, Unequal, Flattened, Listed, Named, Guessed])
     yield
     mechanism_documents._ADDED.clear()  # noqa: SLF001 - nobody unregisters but tests
 
@@ -467,3 +474,19 @@ def test_no_parameter_stands_in_the_place_of_the_name() -> None:
 @given(st.one_of(singles, compositions))
 def test_the_text_of_a_mechanism_is_its_document(mechanism: privacy.Mechanism) -> None:
     assert json.loads(mechanism_text(mechanism)) == mechanism_document(mechanism)
+
+
+@pytest.mark.usefixtures("theirs")
+def test_what_nobody_has_proven_is_never_charged() -> None:
+    guessed = Guessed(CUT.inner)
+    for one in (
+        guessed,
+        privacy.compose(guessed, times=3),
+        privacy.compose([CUT, guessed]),
+        privacy.Grouped(guessed, records=2),
+        privacy.Shortened(privacy.compose(guessed, times=3), Fraction(1, 1000)),
+    ):
+        assert one.method == "monte-carlo"
+        with pytest.raises(InvalidInput, match="must be a proof"):
+            Charge("plan", one)
+    assert privacy.compose([CUT, CUT.inner]).method == "upper-bound"

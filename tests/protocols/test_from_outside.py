@@ -33,7 +33,7 @@ from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
-from chaffinch.protocols import Protocol, registration, registry
+from chaffinch.protocols import Protocol, Variant, registration, registry
 from chaffinch.release.surveys import read_release
 from chaffinch.sampling import secure_words
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
@@ -390,6 +390,60 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
     with pytest.raises(InvalidInput, match="mechanism must be one of") as refused:
         mechanism_document(Untold(9, 3, Fraction(1, 2)))
     assert "`mechanisms`" in refused.value.hint
+
+
+def other(kary: Any, mechanism: type[privacy.Mechanism], **facts: Any) -> Any:
+    """Return a protocol with another mechanism, or with other facts."""
+    changed = {"mechanisms": (mechanism,), "mechanism": _made(mechanism)} | facts
+    made = type("Other", (kary.KaryResponse,), changed)
+    return dataclass(frozen=True)(made)
+
+
+def _made(mechanism: type[privacy.Mechanism]) -> Any:
+    def make(self: Any, question: Any, users: int) -> privacy.Mechanism:
+        base: Any = super(type(self), self).mechanism(question, users)
+        return mechanism(**{name: getattr(base, name) for name in base.document_fields})
+
+    return make
+
+
+def ways(name: str) -> Any:
+    """Return variants of k-ary response that have another name."""
+
+    def variants(cls: Any, question: Any, most_messages: int) -> list[Variant]:
+        (base,) = cls.__mro__[1].variants(question, most_messages)
+
+        def make(setting: Any, mu: float) -> Any:
+            return cls(base.make(setting, mu).redraw_probability)
+
+        return [Variant(name, make)]
+
+    return classmethod(variants)
+
+
+def planned(kind: str, **wishes: Any) -> Plan:
+    return cf.plan(QUESTION, users=USERS, target=TARGET, protocol=kind, **wishes)
+
+
+def test_a_plan_holds_proofs_about_one_person(kary: Any, plan: Plan) -> None:
+    for place, (words, facts) in enumerate(
+        (
+            ("method of a plan must be a proof", {"method": property(lambda _: "lower-bound")}),
+            ("method of a plan must be a proof", {"method": property(lambda _: "certainly")}),
+            ("neighbours of a plan must", {"neighbours": property(lambda _: "add-remove")}),
+            ("neighbours of a plan must", {"neighbours": property(lambda _: "replace-one-column")}),
+        )
+    ):
+        name = f"doubtful-{place}"
+        doubtful = type("Doubtful", (kary.KaryResponders,), {"document_name": name} | facts)
+        own = other(kary, dataclass(frozen=True)(doubtful), kind=name, variants=ways(name))
+        protocols.register(own)
+        for rounds in (1, 2):
+            with pytest.raises(InvalidInput, match=words):
+                planned(name, anyway=True, rounds=rounds)
+        part = replace(plan.part(), protocol=own(Fraction(1, 2)))
+        with pytest.raises(InvalidInput, match=words):
+            replace(plan, parts=(part,))
 
 
 # -------------------------------------------------------------------- the page about it

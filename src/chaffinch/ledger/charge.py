@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
+from chaffinch.privacy.guarantee import PROVEN
 from chaffinch.privacy.mechanism_documents import mechanism_from, mechanism_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Charge:
         word("plan id", self.plan_id)
         if not isinstance(self.mechanism, Mechanism):
             raise InvalidInput("mechanism", "a mechanism of chaffinch.privacy", self.mechanism)
+        if self.mechanism.method not in PROVEN:
+            raise InvalidInput("method of a charge", "a proof", self.mechanism.method)
         times = checks.whole("number of times", self.times, least=1, most=_MOST_TIMES)
         object.__setattr__(self, "times", times)
         _ = self.document, self.neighbours

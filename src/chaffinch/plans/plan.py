@@ -21,7 +21,7 @@ from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.plans.plan_document import MessagesForm, PlanForm
-from chaffinch.plans.verification import require_reached, require_within
+from chaffinch.plans.verification import require_proof, require_reached, require_within
 from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
@@ -103,6 +103,9 @@ class Plan:
         self._check_answered()
         checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
         checks.whole("number of slots", self.slots, least=1, most=_MOST_SLOTS)
+        for part in self.parts:
+            crowd = self.honest_reports if self.crowd > 1 else 1
+            require_proof(part.protocol.mechanism(part.question, crowd))
 
     def _check_answered(self) -> None:
         """Refuse a bit that counts the answers to anything but the number before it."""
@@ -329,8 +332,6 @@ class Plan:
 
     @cached_property
     def _verified(self) -> bool:
-        if not self.guarantee.proven:
-            raise InvalidInput("method of a plan", "a proof", self.guarantee.method)
         self._prove(Fraction(1), self.epsilon)
         return True
 

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy.guarantee import Target
+from chaffinch.privacy.guarantee import PROVEN, Target
+from chaffinch.privacy.mechanism import Mechanism
+
+
+def require_proof(mechanism: Mechanism) -> None:
+    """Refuse a mechanism that proves nothing, or nothing of a person who answers otherwise."""
+    if mechanism.method not in PROVEN:
+        rule = f"a proof ({' or '.join(PROVEN)})"
+        raise InvalidInput("method of a plan", rule, mechanism.method)
+    if mechanism.neighbours != Mechanism.neighbours:
+        rule = f"{Mechanism.neighbours!r}: all answers of one person, replaced by any others"
+        raise InvalidInput("neighbours of a plan", rule, mechanism.neighbours)
 
 
 def require_within(epsilon: float, delta: float, within: Target | None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import forms
-from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.guarantee import Bracket, Method, bound_of
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, dominated_loss
@@ -162,7 +162,7 @@ class Composition(Mechanism):
     @property
     def method(self) -> Method:  # type: ignore[override]
         """Return ``upper-bound``: crowds are taken in cells, and losses on a grid."""
-        return "upper-bound"
+        return bound_of(mechanism.method for mechanism, _ in self.parts)
 
     @property
     def takes_minutes(self) -> bool:

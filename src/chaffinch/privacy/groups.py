@@ -21,7 +21,7 @@ import numpy as np
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy import forms
 from chaffinch.privacy.composition import Composition, full_profile
-from chaffinch.privacy.guarantee import MOST_RECORDS, Bracket, Method
+from chaffinch.privacy.guarantee import MOST_RECORDS, Bracket, Method, bound_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.loss_grids import convex_profiles, lower_hull_corners
 from chaffinch.privacy.numerics.precision import Floats, up
@@ -80,7 +80,7 @@ class Grouped(Mechanism):
     @property
     def method(self) -> Method:  # type: ignore[override]
         """Return ``upper-bound``: a chain of steps, each of them the worst there is."""
-        return "upper-bound"
+        return bound_of([self.inner.method])
 
     @property
     def neighbours(self) -> str:  # type: ignore[override]

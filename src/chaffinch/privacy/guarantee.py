@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal
@@ -144,6 +145,15 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(str(self))}</p>"
+
+
+def bound_of(methods: Iterable[Method]) -> Method:
+    """Return how a bound was found that follows from others: proven only where all of them are.
+
+    >>> bound_of(["exact", "upper-bound"]), bound_of(["exact", "monte-carlo"])
+    ('upper-bound', 'monte-carlo')
+    """
+    return next((one for one in methods if one not in PROVEN), "upper-bound")
 
 
 def commas_in(words: str) -> str:
