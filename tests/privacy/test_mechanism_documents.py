@@ -19,6 +19,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.forms import fraction_from, fraction_text
+from chaffinch.privacy.guarantee import Method
 from chaffinch.privacy.mechanism_documents import (
     add_mechanisms,
     mechanism_document,
@@ -413,7 +414,10 @@ class Guessed(Theirs):
     """Proves nothing."""
 
     document_name = "guessed"
-    method = "monte-carlo"  # type: ignore[assignment]
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        return "monte-carlo"
 
 
 @pytest.fixture
@@ -490,3 +494,42 @@ def test_what_nobody_has_proven_is_never_charged() -> None:
         with pytest.raises(InvalidInput, match="must be a proof"):
             Charge("plan", one)
     assert privacy.compose([CUT, CUT.inner]).method == "upper-bound"
+
+
+def test_a_class_is_refused_for_what_can_be_seen_of_it() -> None:
+    def named(**facts: Any) -> type[privacy.Mechanism]:
+        return type("Mine", (Theirs,), {"document_name": "mine"} | facts)
+
+    class Abstract(privacy.Mechanism):
+        document_name = "abstract"
+
+    class Silent(privacy.Mechanism):
+        document_name = "silent"
+        crowd_words = "somebody"
+        local_epsilon = 5.0
+        delta = Theirs.delta
+        profile = Theirs.profile
+
+    base = {"from_written": privacy.Mechanism.__dict__["from_written"]}
+    for wrong, words in (
+        (Abstract, "says its crowd_words, delta, local_epsilon, profile, view, method"),
+        (Silent, "says its view, method"),
+        (named(method="lower-bound"), "method of Mine must be one of 'exact', 'upper-bound'"),
+        (named(neighbours="add-remove"), "neighbours of Mine must be"),
+        (named(document_fields="more"), "document_fields of Mine must be a tuple of names"),
+        (named(document_fields=(1,)), "document_fields of Mine must be a tuple of names"),
+        (named(document_fields=("mechanism",)), "others than `mechanism`"),
+        (
+            named(document_fields=("inner",), document_fractions=("zzz",), **base),
+            "document_fractions of Mine must be among",
+        ),
+        (named(document_fields=("inner", "zzz"), **base), "its arguments: inner, more"),
+        (named(document_fields=("more",), **base), "its arguments: inner, more"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            add_mechanisms([Theirs, wrong])
+        assert not mechanism_documents._ADDED, "all or none"  # noqa: SLF001
+    ours = [mechanism_documents._class_of(name) for name in mechanism_documents._OURS]  # noqa: SLF001
+    for kind in ours:
+        if kind.neighbours == privacy.Mechanism.neighbours:
+            mechanism_documents._check_class(kind)  # noqa: SLF001

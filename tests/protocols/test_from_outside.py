@@ -350,14 +350,17 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
     class Untold(kary.KaryResponders):  # type: ignore[misc]
         """Has inherited a name."""
 
-    class Bad(privacy.Mechanism):
+    class Bad(kary.KaryResponders):  # type: ignore[misc]
         document_name = "Bad name"
 
-    class Taken(privacy.Mechanism):
+    class Taken(kary.KaryResponders):  # type: ignore[misc]
         document_name = "flipped-bits"
 
-    class Fresh(privacy.Mechanism):
+    class Fresh(kary.KaryResponders):  # type: ignore[misc]
         document_name = "fresh"
+
+    class Empty(privacy.Mechanism):
+        document_name = "empty"
 
     def variant(**changed: Any) -> Any:
         facts = {"kind": "mine", "mechanisms": ()} | changed
@@ -382,6 +385,7 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),
         (variant(mechanisms=(Fresh, Taken)), "one that is not taken"),
+        (variant(mechanisms=(Fresh, Empty)), "mechanism Empty must be one that says its"),
     ):
         with pytest.raises(InvalidInput, match=words):
             protocols.register(wrong)
@@ -444,6 +448,26 @@ def test_a_plan_holds_proofs_about_one_person(kary: Any, plan: Plan) -> None:
         part = replace(plan.part(), protocol=own(Fraction(1, 2)))
         with pytest.raises(InvalidInput, match=words):
             replace(plan, parts=(part,))
+
+
+def test_what_no_ledger_could_charge_is_not_planned(kary: Any) -> None:
+    class Forgotten(kary.KaryResponders):  # type: ignore[misc]
+        document_name = "forgotten"
+
+    class Unread(kary.KaryResponders):  # type: ignore[misc]
+        document_name = "unread"
+        document_fractions = ()
+
+    for made, brought, words in (
+        (Forgotten, (), "mechanism must be one of FlippedBits"),
+        (Unread, (Unread,), "one that can be read again. Got TypeError: .*Fraction"),
+    ):
+        kind = made.document_name
+        facts = {"mechanisms": brought, "kind": kind, "variants": ways(kind)}
+        protocols.register(other(kary, made, **facts))
+        with pytest.raises(InvalidInput, match=words):
+            planned(kind)
+        registry.ADDED.pop(kind)
 
 
 # -------------------------------------------------------------------- the page about it

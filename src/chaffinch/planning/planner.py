@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from chaffinch.charts.rounding import percent_text, rounded_up
@@ -25,6 +25,8 @@ from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.mechanism_documents import mechanism_text
+from chaffinch.protocols import PROTOCOLS
 from chaffinch.questions import Question, Survey
 
 
@@ -82,6 +84,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         refuse_useless(useless_promise(target.epsilon, target.delta), anyway=anyway)
     tell = progress or silent
     found = wishes.candidates(task, tell)
+    _require_documents(found)
     chosen, why = _choose(wishes, task, found, tell, anyway=anyway)
     if error is not None:
         why += f" {_margin_sentence(error, chosen, task)}"
@@ -105,6 +108,14 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     )
     refuse_useless(made.warnings, anyway=anyway)
     return made
+
+
+def _require_documents(found: Sequence[Candidate]) -> None:
+    """Refuse protocols from elsewhere whose mechanisms no ledger could charge later."""
+    for one in found:
+        for part in one.parts:
+            if part.protocol.kind not in PROTOCOLS:
+                mechanism_text(part.mechanism(one.crowd))
 
 
 def _margin_sentence(error: Error, chosen: Candidate, task: Task) -> str:

@@ -11,6 +11,7 @@ classes, and refuses a document of any other name.
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import re
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from typing import Any
 
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.privacy.forms import fraction_text, named_fields
+from chaffinch.privacy.guarantee import PROVEN
 from chaffinch.privacy.mechanism import Mechanism
 
 __all__ = [
@@ -71,7 +73,8 @@ class UnknownMechanism(InvalidInput):
 def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
     """Let documents name classes of mechanisms, all or none; ``protocols.register`` calls this.
 
-    A name is given away once: what is in a ledger must mean the same for ever.
+    A name is given away once: what is in a ledger must mean the same for ever. A class is refused
+    as far as it can be seen of it that none of its objects would be planned and charged.
     """
     found = dict(_ADDED)
     for kind in kinds:
@@ -80,7 +83,7 @@ def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
             raise InvalidInput(which, "lower-case words with hyphens, in document_name", name)
         if name in _OURS or found.setdefault(name, kind) is not kind:
             raise InvalidInput(which, "one that is not taken", name)
-        _check_names(kind, kind.document_fields)
+        _check_class(kind)
     _ADDED.update(found)
 
 
@@ -160,6 +163,45 @@ def _check_names(kind: type[Mechanism], names: Iterable[str]) -> None:
     if "mechanism" in names:
         rule = "others than `mechanism`, under which its name stands"
         raise InvalidInput(f"parameters of {kind.__name__} in documents", rule, sorted(names))
+
+
+def _check_class(kind: type[Mechanism]) -> None:
+    """Refuse a class that lacks something, or would not come back from a document."""
+    said = getattr(kind, "__dataclass_fields__", {})
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    missing += [name for name in ("view", "method") if not (hasattr(kind, name) or name in said)]
+    if missing:
+        rule = "one that says its " + ", ".join(missing)
+        raise InvalidInput(f"mechanism {kind.__name__}", rule, Unquoted("one that does not"))
+    _check_fact(kind, "method", PROVEN)
+    _check_fact(kind, "neighbours", (Mechanism.neighbours,))
+    for name in ("document_fields", "document_fractions"):
+        listed: object = getattr(kind, name)
+        if not isinstance(listed, tuple) or not all(isinstance(one, str) for one in listed):
+            raise InvalidInput(f"{name} of {kind.__name__}", "a tuple of names", listed)
+    _check_names(kind, kind.document_fields)
+    # Who reads documents in another way knows what is in them.
+    if inspect.getattr_static(kind, "from_written") is Mechanism.__dict__["from_written"]:
+        _check_fields(kind)
+
+
+def _check_fact(kind: type[Mechanism], name: str, known: tuple[str, ...]) -> None:
+    # A property tells nothing of the class: what it returns is checked with every plan.
+    fact = getattr(kind, name, None)
+    if isinstance(fact, str):
+        checks.choice(f"{name} of {kind.__name__}", fact, known)
+
+
+def _check_fields(kind: type[Mechanism]) -> None:
+    """Refuse a class that cannot be made from the fields in its document."""
+    listed, taken = kind.document_fields, inspect.signature(kind).parameters
+    needed = {name for name, one in taken.items() if one.default is one.empty}
+    if not needed <= set(listed) <= set(taken):
+        rule = f"its arguments: {', '.join(taken)}"
+        raise InvalidInput(f"document_fields of {kind.__name__}", rule, listed)
+    if not set(kind.document_fractions) <= set(listed):
+        rule = f"among its document_fields: {', '.join(listed)}"
+        raise InvalidInput(f"document_fractions of {kind.__name__}", rule, kind.document_fractions)
 
 
 def _class_of(name: str) -> type[Mechanism]:
