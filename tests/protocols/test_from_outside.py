@@ -470,6 +470,18 @@ def test_what_no_ledger_could_charge_is_not_planned(kary: Any) -> None:
         registry.ADDED.pop(kind)
 
 
+@pytest.mark.usefixtures("kary")
+def test_it_is_not_rehearsed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    survey = tmp_path / "survey.toml"
+    survey.write_text(SURVEY)
+    assert main(["rehearse", str(survey), "--keep", str(tmp_path / "kept")]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "protocols of a rehearsal must be those of chaffinch (flips, decoys" in told
+    assert "Got 'k-ary'" in told
+    assert "a program that registers the protocol" in told
+    assert not (tmp_path / "kept").exists()
+
+
 # -------------------------------------------------------------------- the page about it
 
 

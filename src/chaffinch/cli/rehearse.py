@@ -56,6 +56,7 @@ def rehearse(
 
     rehearsal.require_services()
     plan = _planned(survey, _PEOPLE if people is None else people, output)
+    rehearsal.require_own_protocols(plan)
     crowd = -(-plan.reports // plan.contributions) if people is None else people
     rehearsal.require_crowd(plan, crowd)
     with _place(keep) as folder:

@@ -30,6 +30,7 @@ from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
+from chaffinch.protocols import PROTOCOLS
 from chaffinch.questions import Bit, Flags, Number, Question
 from chaffinch.sampling import secure_words
 from chaffinch.tables.parallel import Progress
@@ -115,6 +116,19 @@ def require_crowd(plan: Plan, people: int) -> None:
     if people < least:
         rule = f"{least:,} or more: the plan waits for them"
         raise InvalidInput("number of people", rule, people)
+
+
+def require_own_protocols(plan: Plan) -> None:
+    """Refuse a protocol from elsewhere: the commands that are started here do not know it."""
+    kinds = sorted({part.protocol.kind for part in plan.parts} - set(PROTOCOLS))
+    if kinds:
+        raise InvalidInput(
+            "protocols of a rehearsal",
+            f"those of chaffinch ({', '.join(PROTOCOLS)})",
+            ", ".join(kinds),
+            hint="start every party with a program that registers the protocol first and then "
+            "calls chaffinch.cli.main, as in a real collection",
+        )
 
 
 def set_stage(folder: Path, plan: Plan, *, hops: int = 1) -> _Stage:
