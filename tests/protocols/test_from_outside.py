@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -43,6 +43,9 @@ from chaffinch.simulate import SeededWords, audit, simulate, uniform
 from chaffinch.wire.key_lists import KeyList
 from tests.meta import repository
 from tests.services.oracle import write_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PAGE = repository.ROOT / "docs" / "guides" / "adding-a-protocol.md"
 USERS = 400
@@ -381,7 +384,12 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         (variant(__annotations__={"share": "float"}), "whole numbers, texts, fractions"),
         (variant(__init__=lambda self, chance: None), "its fields: redraw_probability"),  # noqa: ARG005
         (type("Loose", (kary.KaryResponse,), {"kind": "loose"}), "a dataclass"),
-        (variant(mechanisms=(3,)), "classes of mechanisms"),
+        (variant(mechanisms=(3,)), "a tuple of classes of mechanisms"),
+        (variant(mechanisms=None), "a tuple of classes of mechanisms"),
+        (variant(mechanisms=Fresh), "a tuple of classes of mechanisms"),
+        (variant(seconds=None), "seconds of Mine must be EncodingSeconds"),
+        (variant(seconds=1e-6), "seconds of Mine must be EncodingSeconds"),
+        (variant(__annotations__={"share": "Share"}), "name 'Share' is not defined"),
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),
         (variant(mechanisms=(Fresh, Taken)), "one that is not taken"),
@@ -448,6 +456,31 @@ def test_a_plan_holds_proofs_about_one_person(kary: Any, plan: Plan) -> None:
         part = replace(plan.part(), protocol=own(Fraction(1, 2)))
         with pytest.raises(InvalidInput, match=words):
             replace(plan, parts=(part,))
+
+
+def test_only_the_types_of_its_fields_must_be_known(kary: Any) -> None:
+    @dataclass(frozen=True)
+    class Typed(kary.KaryResponse):  # type: ignore[misc]
+        places: int = 3
+        kind: ClassVar[str] = "typed"
+        mechanisms: ClassVar[Sequence[type[privacy.Mechanism]]] = ()
+
+    assert "Sequence" not in globals(), "it is imported for type checkers alone, as is usual here"
+    protocols.register(Typed)
+    one = Typed(Fraction(1, 4), 5)
+    assert one.document() == {"kind": "typed", "redraw_probability": "0.25", "places": 5}
+
+
+def test_a_parameter_that_stands_in_no_file_is_refused(kary: Any, plan: Plan) -> None:
+    facts = {"__annotations__": {"weight": Fraction}, "kind": "weighed", "mechanisms": ()}
+    weighed: Any = dataclass(frozen=True)(type("Weighed", (kary.KaryResponse,), facts))
+    protocols.register(weighed)
+    for weight in (Fraction(1, 3), None):
+        part = replace(plan.part(), protocol=weighed(Fraction(1, 4), weight))
+        with pytest.raises(InvalidInput, match="parameters of 'weighed' must be whole numbers"):
+            replace(plan, parts=(part,))
+    part = replace(plan.part(), protocol=weighed(Fraction(1, 4), Fraction(1, 5)))
+    assert replace(plan, parts=(part,)).id != plan.id
 
 
 def test_what_no_ledger_could_charge_is_not_planned(kary: Any) -> None:

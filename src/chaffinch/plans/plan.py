@@ -106,6 +106,7 @@ class Plan:
         for part in self.parts:
             crowd = self.honest_reports if self.crowd > 1 else 1
             require_proof(part.protocol.mechanism(part.question, crowd))
+            part.protocol.document()  # Parameters that stand in no file are refused here.
 
     def _check_answered(self) -> None:
         """Refuse a bit that counts the answers to anything but the number before it."""

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import PydanticSerializationError
 
 from chaffinch import privacy, protocols
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
@@ -330,8 +331,13 @@ class Protocol(ABC):
         return form_of(cls, kind=cls.kind)
 
     def document(self) -> dict[str, Any]:
-        """Return the protocol as it stands in a plan file."""
-        return self.form().document(self)
+        """Return the protocol as it stands in a plan file; refuse parameters that cannot."""
+        try:
+            return self.form().document(self)
+        except PydanticSerializationError as fault:
+            rule = "whole numbers, texts, and fractions that are finite decimals"
+            why = Unquoted(str(fault).partition("\n")[0])
+            raise InvalidInput(f"parameters of {self.kind!r}", rule, why) from fault
 
 
 def cut_chance(chance: float, records: int) -> Fraction:

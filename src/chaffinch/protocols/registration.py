@@ -16,7 +16,7 @@ from typing import TypeVar
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy import Mechanism
 from chaffinch.privacy.mechanism_documents import add_mechanisms
-from chaffinch.protocols.base import Protocol
+from chaffinch.protocols.base import EncodingSeconds, Protocol
 from chaffinch.protocols.registry import ADDED, PROTOCOLS
 
 _Registered = TypeVar("_Registered", bound=type[Protocol])
@@ -51,10 +51,17 @@ def _check_class(protocol: object) -> None:
         raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one that does not"))
     _check_kind(protocol.__name__, protocol.kind, protocol.shapes)
     _check_parameters(protocol)
-    brought: tuple[object, ...] = protocol.mechanisms
-    if not all(isinstance(one, type) and issubclass(one, Mechanism) for one in brought):
-        rule = "classes of mechanisms"
+    seconds: object = protocol.seconds
+    if not isinstance(seconds, EncodingSeconds):
+        raise InvalidInput(f"seconds of {protocol.__name__}", "EncodingSeconds", seconds)
+    brought: object = protocol.mechanisms
+    if not isinstance(brought, tuple) or not all(map(_is_mechanism, brought)):
+        rule = "a tuple of classes of mechanisms"
         raise InvalidInput(f"mechanisms of {protocol.__name__}", rule, brought)
+
+
+def _is_mechanism(one: object) -> bool:
+    return isinstance(one, type) and issubclass(one, Mechanism)
 
 
 def _check_kind(name: str, kind: object, shapes: tuple[str, ...]) -> None:
@@ -72,7 +79,7 @@ def _check_parameters(protocol: type[Protocol]) -> None:
         )
     try:
         protocol.form()
-    except TypeError as fault:
+    except (NameError, TypeError) as fault:
         rule = "whole numbers, texts, fractions, or tuples and dataclasses of these"
         raise InvalidInput(
             f"parameters of {protocol.__name__}", rule, Unquoted(str(fault))

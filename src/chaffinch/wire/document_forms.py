@@ -6,11 +6,13 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache, partial
+from inspect import get_annotations
 from operator import attrgetter
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
@@ -203,7 +205,7 @@ def form_of(made: type[Any], **labels: str) -> type[Form]:
     Each field is in the document under its name; one that may be None is left out then.
     """
     declared: dict[str, Any] = {name: (Literal[text], ...) for name, text in labels.items()}
-    types = get_type_hints(made)
+    types = _field_types(made)
     for one in fields(made):
         if hasattr(Form, one.name):
             raise TypeError(f"a field called {one.name!r}")
@@ -211,6 +213,16 @@ def form_of(made: type[Any], **labels: str) -> type[Form]:
     form = create_model(made.__name__, __base__=Form, __doc__=made.__doc__, **declared)
     form.makes = made
     return form
+
+
+def _field_types(made: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields alone: those of class variables may not be there to import."""
+    names, found = {one.name for one in fields(made)}, dict[str, Any]()
+    for base in reversed(made.__mro__):
+        own = get_annotations(base)
+        said = SimpleNamespace(__annotations__={name: own[name] for name in names & own.keys()})
+        found |= get_type_hints(said, vars(sys.modules[base.__module__]), dict(vars(base)))
+    return found
 
 
 def _declared(kind: Any) -> Any:
