@@ -378,8 +378,10 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         (Half, "says its shapes, seconds, draw_tallies, encode_many"),
         (variant(kind="flips"), "one that is not taken"),
         (variant(kind="k-ary"), "one that is not taken"),
+        (variant(kind="local"), "one that is not taken"),
         (variant(kind="Mine!"), "lower-case words"),
         (variant(shapes=()), "some of bit, choice, number, flags"),
+        (variant(shapes=("choice", "number")), "one that says its thermometer"),
         (variant(shapes=("word",)), "some of bit, choice, number, flags"),
         (variant(__annotations__={"share": "float"}), "whole numbers, texts, fractions"),
         (variant(__init__=lambda self, chance: None), "its fields: redraw_probability"),  # noqa: ARG005
@@ -456,6 +458,34 @@ def test_a_plan_holds_proofs_about_one_person(kary: Any, plan: Plan) -> None:
         part = replace(plan.part(), protocol=own(Fraction(1, 2)))
         with pytest.raises(InvalidInput, match=words):
             replace(plan, parts=(part,))
+
+
+def test_a_class_that_is_defined_again_is_not_taken_for_the_same(kary: Any) -> None:
+    def again(base: type, **facts: Any) -> Any:
+        named = {"__module__": base.__module__, "__qualname__": base.__qualname__}
+        return type(base.__name__, (base,), named | facts)
+
+    mechanism = again(kary.KaryResponders)
+    protocol = dataclass(frozen=True)(again(kary.KaryResponse))
+    renamed = {"kind": "another", "mechanisms": (mechanism,)}
+    for wrong in (protocol, dataclass(frozen=True)(again(kary.KaryResponse, **renamed))):
+        with pytest.raises(InvalidInput, match="one that is not taken") as refused:
+            protocols.register(wrong)
+        assert refused.value.hint.endswith("start Python again")
+    assert protocols.protocol_named("k-ary") is kary.KaryResponse
+
+
+@pytest.mark.parametrize(
+    "name", ["flips with decoys", "signed decoys", "decoys, 3 of them", "local", "k-ary response"]
+)
+def test_it_is_not_asked_for_by_the_names_of_others(kary: Any, name: str) -> None:
+    facts = {"kind": "mine", "mechanisms": (), "variants": ways(name)}
+    protocols.register(other(kary, kary.KaryResponders, **facts))
+    for asked in {name, "mine", None} - {"local"}:
+        with pytest.raises(InvalidInput, match="variants of 'mine' must be other than those of"):
+            cf.plan(QUESTION, users=USERS, target=TARGET, protocol=asked)
+    # Of other questions nobody is in doubt.
+    assert cf.plan(cf.Number(0, 1), users=USERS, target=TARGET, anyway=True).own is not None
 
 
 def test_only_the_types_of_its_fields_must_be_known(kary: Any) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
-from chaffinch.planning.choosing import LOCAL
 from chaffinch.planning.explanation import MOST_LOCAL
 from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.plans.expansion import Asked
@@ -30,6 +29,7 @@ from chaffinch.protocols import (
     protocol_variants,
 )
 from chaffinch.protocols.base import Setting
+from chaffinch.protocols.registry import LOCAL
 from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
 

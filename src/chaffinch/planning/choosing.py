@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
     from chaffinch.plans.plan import Plan
 
-LOCAL = "local"
-"""The row that trusts no shuffler."""
-
 
 def choose(plan: Plan, name: str, *, anyway: bool) -> Plan:
     """Return the plan of another protocol that was weighed; see ``Plan.choose``."""

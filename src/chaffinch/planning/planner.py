@@ -13,7 +13,6 @@ from chaffinch.planning.candidates import (
     most_private,
 )
 from chaffinch.planning.choosing import (
-    LOCAL,
     asked_for,
     refuse_broken_wishes,
     refuse_useless,
@@ -26,7 +25,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanism_documents import mechanism_text
-from chaffinch.protocols import PROTOCOLS
+from chaffinch.protocols.registry import LOCAL, PROTOCOLS
 from chaffinch.questions import Question, Survey
 
 

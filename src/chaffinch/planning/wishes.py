@@ -19,7 +19,7 @@ from chaffinch.planning.candidates import (
     for_target,
     tuned_parts,
 )
-from chaffinch.planning.choosing import LOCAL, one_of
+from chaffinch.planning.choosing import one_of
 from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.plans.expansion import COUNT_SHARE, Asked, counts_gaps, expanded
 from chaffinch.plans.honest_share import honest_share, needed_reports
@@ -31,6 +31,7 @@ from chaffinch.privacy.numerics import special
 from chaffinch.protocols import Variant, named_variants, variant_names
 from chaffinch.protocols.intervals import farthest_end, miss_chance, rounding_share
 from chaffinch.protocols.noise import DecoyNoise, SeenDecoys, TallyNoise
+from chaffinch.protocols.registry import LOCAL
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
 

@@ -26,6 +26,7 @@ __all__ = [
     "UnknownMechanism",
     "add_mechanisms",
     "fraction_text",
+    "hint_for_another",
     "mechanism_document",
     "mechanism_from",
     "mechanism_text",
@@ -82,9 +83,20 @@ def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
         if not _NAME.fullmatch(name):
             raise InvalidInput(which, "lower-case words with hyphens, in document_name", name)
         if name in _OURS or found.setdefault(name, kind) is not kind:
-            raise InvalidInput(which, "one that is not taken", name)
+            hint = hint_for_another(kind, found.get(name))
+            raise InvalidInput(which, "one that is not taken", name, hint=hint)
         _check_class(kind)
     _ADDED.update(found)
+
+
+def hint_for_another(kind: type, known: type | None) -> str:
+    """Return what to do where a class is defined a second time, as by a cell of a notebook."""
+    # It is not replaced: plans and charges of the class before are still here, in caches, too, and
+    # what was proven of them would be said of the one after.
+    names = {(one.__module__, one.__qualname__) for one in (kind, known) if one is not None}
+    if known is None or len(names) > 1:
+        return ""
+    return "the class was registered before and has changed since: start Python again"
 
 
 def mechanism_document(mechanism: Mechanism) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy import Mechanism
-from chaffinch.privacy.mechanism_documents import add_mechanisms
+from chaffinch.privacy.mechanism_documents import add_mechanisms, hint_for_another
 from chaffinch.protocols.base import EncodingSeconds, Protocol
-from chaffinch.protocols.registry import ADDED, PROTOCOLS
+from chaffinch.protocols.registry import ADDED, LOCAL, PROTOCOLS
 
 _Registered = TypeVar("_Registered", bound=type[Protocol])
 NEEDED = ("kind", "shapes", "seconds")
@@ -33,8 +33,9 @@ def register(protocol: _Registered) -> _Registered:
     """
     _check_class(protocol)
     kind = protocol.kind
-    if kind in PROTOCOLS or ADDED.get(kind, protocol) is not protocol:
-        raise InvalidInput(f"kind of {protocol.__name__}", "one that is not taken", kind)
+    if kind in {*PROTOCOLS, LOCAL} or ADDED.get(kind, protocol) is not protocol:
+        hint = hint_for_another(protocol, ADDED.get(kind))
+        raise InvalidInput(f"kind of {protocol.__name__}", "one that is not taken", kind, hint=hint)
     add_mechanisms(protocol.mechanisms)
     ADDED.setdefault(kind, protocol)
     return protocol
@@ -51,6 +52,9 @@ def _check_class(protocol: object) -> None:
         raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one that does not"))
     _check_kind(protocol.__name__, protocol.kind, protocol.shapes)
     _check_parameters(protocol)
+    if "number" in protocol.shapes and protocol.thermometer is Protocol.thermometer:
+        rule = "one that says its thermometer, as it carries numbers"
+        raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one that does not"))
     seconds: object = protocol.seconds
     if not isinstance(seconds, EncodingSeconds):
         raise InvalidInput(f"seconds of {protocol.__name__}", "EncodingSeconds", seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from chaffinch.errors import InvalidInput
 from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
 from chaffinch.questions import Question
 
@@ -16,6 +17,8 @@ PROTOCOLS: dict[str, str] = {
 }
 """Each kind of protocol, as plan files call it, with its class by its whole name."""
 
+LOCAL = "local"
+"""The row of a planner that trusts no shuffler."""
 
 ADDED: dict[str, type[Protocol]] = {}
 """Registered protocols from elsewhere by their kinds, in the order in which they came."""
@@ -50,12 +53,34 @@ def protocol_variants(
     """
     return [
         variant
-        for protocol in every_protocol()
-        if protocol.carries(question)
-        and (clear or not protocol.clear)
-        and (wished or not protocol.only_by_wish(question))
+        for protocol in _carriers(question)
+        if (clear or not protocol.clear) and (wished or not protocol.only_by_wish(question))
         for variant in protocol.variants(question, most_messages)
     ]
+
+
+def _carriers(question: Question) -> list[type[Protocol]]:
+    """Return the protocols that carry a question; refuse ways of which nobody knows whose they are.
+
+    What somebody asks for by a name must not be answered by a protocol that came later.
+    """
+    found = [one for one in every_protocol() if one.carries(question)]
+    if not any(one.kind in ADDED for one in found):
+        return found
+    taken = {name: name for name in (*known_kinds(), LOCAL)}
+    for protocol in found:
+        for name in sorted(_names(protocol, question)):
+            if taken.setdefault(name, protocol.kind) != protocol.kind:
+                rule = f"other than those of {taken[name]!r}"
+                raise InvalidInput(f"variants of {protocol.kind!r}", rule, name)
+    return found
+
+
+def _names(protocol: type[Protocol], question: Question) -> set[str]:
+    """Return every name by which somebody may ask for a protocol, or for one of its ways."""
+    ways = [variant.name for variant in protocol.variants(question, MOST_SLOTS)]
+    names = {one for way in ways for one in (way, row_name(way))}
+    return {protocol.kind, *names, *(name.partition(",")[0] for name in names)}
 
 
 def named_variants(question: Question, most_messages: int, name: str) -> list[Variant]:
@@ -67,8 +92,7 @@ def named_variants(question: Question, most_messages: int, name: str) -> list[Va
     for most in (most_messages, MOST_SLOTS):
         offered = [
             (protocol.kind, variant)
-            for protocol in every_protocol()
-            if protocol.carries(question)
+            for protocol in _carriers(question)
             for variant in protocol.variants(question, most)
         ]
         exact = [one for _, one in offered if name in {one.name, row_name(one.name)}]
