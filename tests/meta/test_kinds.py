@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
+from chaffinch import Bit, Target, plan
+from chaffinch.errors import InvalidInput
+from chaffinch.keys import KeyFolder
+from chaffinch.plans.kinds import NAMES, Kind, RunPlan
+from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import SURVEY, Plan
 from chaffinch.reach.planning.reach_plan import REACH, ReachPlan
 from chaffinch.services import analyzer
-from chaffinch.services.shuffler import WORKS
+from chaffinch.services.collector import Collector
+from chaffinch.services.shuffler import WORKS, Shuffler, ShufflerSettings
 from tests.meta import repository
 
 CLASSES = {Plan.__name__, ReachPlan.__name__}
@@ -44,4 +54,30 @@ def test_every_kind_of_plan_has_its_work_at_every_party() -> None:
     assert kinds == {SURVEY.name: SURVEY, REACH.name: REACH}
     assert WORKS.keys() == kinds.keys()
     assert all(work.kind == kinds[name] for name, work in WORKS.items())
-    assert analyzer.ANALYSES.keys() == kinds.keys()
+    assert analyzer.ANALYSES.keys() == kinds.keys() == set(NAMES)
+
+
+def test_a_plan_of_another_kind_is_refused_by_every_party(tmp_path: Path) -> None:
+    class OddPlan(Plan):
+        kind = Kind("odd")
+
+    keys = {name: KeyFolder.create(tmp_path / name) for name in ("hop", "analyzer")}
+    hop, last = (
+        Party(name, one.identity_hex, f"https://{name}.example") for name, one in keys.items()
+    )
+    usual = plan(Bit(), users=200, target=Target(3, 1e-4)).run_by(Parties((hop,), last))
+    odd = OddPlan(**{one.name: getattr(usual, one.name) for one in fields(Plan)})
+    starts: list[Callable[[Path, RunPlan], object]] = [
+        lambda folder, one: Collector(folder, [one], keys["hop"]),
+        lambda folder, one: Shuffler(
+            folder, keys["hop"], [one], ShufflerSettings(openers=1)
+        ).close(),
+        lambda folder, one: analyzer.AnalyzerFront(folder, [one], keys["analyzer"]),
+        lambda folder, one: analyzer.AnalyzerWorker(
+            folder, [one], keys["analyzer"], settings=analyzer.AnalyzerSettings(openers=1)
+        ).close(),
+    ]
+    for place, start in enumerate(starts):
+        start(tmp_path / f"{place}", usual)
+        with pytest.raises(InvalidInput, match="kind of a plan must be one of 'survey', 'reach'"):
+            start(tmp_path / f"{place}-odd", odd)

@@ -17,12 +17,17 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from chaffinch.disk.files import read_small
+from chaffinch.errors import checks
 from chaffinch.plans.parties import Parties
 from chaffinch.wire.arrivals import Lengths, Run
 
 LARGEST_FILE = 256 << 20
 
 _P_co = TypeVar("_P_co", bound="RunPlan", covariant=True)
+
+
+NAMES = ("survey", "reach")
+"""The kinds that every party runs."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class RunPlan(Run, Protocol):
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
         ...
+
+
+def require_kind(plan: RunPlan) -> None:
+    """Refuse a plan of a kind for which no party here has any work."""
+    checks.choice("kind of a plan", plan.kind.name, NAMES)
 
 
 READERS = {

@@ -28,7 +28,7 @@ from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import RETRYABLE, ClusterFault, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.plans.kinds import RunPlan
+from chaffinch.plans.kinds import RunPlan, require_kind
 from chaffinch.services.batch_intake import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
@@ -55,7 +55,10 @@ ANALYSES = {
 
 def analyses_of(plans: Iterable[RunPlan]) -> list[PlanAnalysis]:
     """Return what the analyzer does for each of some plans, of whatever kind."""
-    return [resolve_name(ANALYSES[plan.kind.name])(plan) for plan in plans]
+    listed = list(plans)
+    for plan in listed:
+        require_kind(plan)
+    return [resolve_name(ANALYSES[plan.kind.name])(plan) for plan in listed]
 
 
 class AnalyzerFront:

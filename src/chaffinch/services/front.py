@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, Reason, StorageFault, Unquoted
 from chaffinch.keys.folder import GRACE, KeyFolder
-from chaffinch.plans.kinds import RunPlan
+from chaffinch.plans.kinds import RunPlan, require_kind
 from chaffinch.services.http import Handler, Request, Response
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes
@@ -237,6 +237,7 @@ def _unless_cached(
 
 
 def _party_number(plan: RunPlan, identity: str) -> int:
+    require_kind(plan)
     if plan.parties is None:
         _ = plan.layout  # says that the plan names no parties
     else:

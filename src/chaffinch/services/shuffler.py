@@ -35,7 +35,7 @@ from chaffinch.errors import (
 )
 from chaffinch.keys import KeyFolder
 from chaffinch.keys.folder import GRACE
-from chaffinch.plans.kinds import RunPlan
+from chaffinch.plans.kinds import RunPlan, require_kind
 from chaffinch.plans.parties import Party
 from chaffinch.plans.plan import SURVEY
 from chaffinch.reach.planning.reach_plan import REACH
@@ -114,6 +114,7 @@ WORKS: dict[str, type[HopWork]] = {
 
 def hop_of(plan: RunPlan, identity: str) -> int:
     """Return which hop of a plan has this identity, from 1; refuse one that is none."""
+    require_kind(plan)
     hops = () if plan.parties is None else plan.parties.hops
     for number, party in enumerate(hops, 1):
         if party.identity == identity:
