@@ -10,7 +10,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -347,6 +347,15 @@ def test_numbers_of_reports_have_limits(make: Callable[[Any], Any]) -> None:
     for wrong in (-1, 10**12 + 1, 1.0):
         with pytest.raises(InvalidInput, match="number of reports"):
             make(wrong)
+
+
+def test_no_more_reports_are_absent_than_there_are() -> None:
+    counts = np.zeros(10, np.int64)
+    for absent, present in ((0, 3), (1, 2), (3, 0)):
+        assert Tally("plan", 3, counts, absent=absent).present == present
+    for wrong in (-1, 4, 1.0):
+        with pytest.raises(InvalidInput, match="number of absent reports"):
+            Tally("plan", 3, counts, absent=cast("int", wrong))
 
 
 def test_nothing_is_counted_less_than_never() -> None:

@@ -96,14 +96,29 @@ def test_labels_are_written_sections_unfolded_and_defaults_left_out() -> None:
         "name": "w",
         "ends": {"low": 1, "top": 2},
     }
-    part = Part(Fraction(3, 8), 4)
-    assert WholeForm.document(Whole("w", 1, 2, (part,), float("inf"))) == {
+    whole = Whole("w", 1, 2, (Part(Fraction(3, 8), 4),), float("inf"))
+    document = {
         "kind": "whole",
         "name": "w",
         "ends": {"low": 1, "top": 2},
         "parts": [{"share": "0.375", "steps": 4}],
         "weight": "infinite",
     }
+    assert WholeForm.document(whole) == document
+    assert WholeForm.model_validate(document).build() == whole
+
+
+def test_a_choice_of_words_and_a_list_are_no_labels() -> None:
+    class Chosen(Form):
+        makes = dict
+
+        unit: Literal["row", "person"]
+        ends: list[int]
+
+    document = {"unit": "person", "ends": [7]}
+    chosen = Chosen.model_validate(document)
+    assert chosen.build() == document
+    assert Chosen.document(chosen) == document
 
 
 def test_a_form_may_write_its_defaults() -> None:
@@ -244,6 +259,8 @@ def test_tuples_stand_under_the_names_of_the_fields() -> None:
 def test_a_dataclass_of_plain_facts_is_its_own_form() -> None:
     @dataclass(frozen=True)
     class Settings:
+        """How something is set."""
+
         share: Fraction
         copies: int = 1
         slots: int | None = None
@@ -254,6 +271,7 @@ def test_a_dataclass_of_plain_facts_is_its_own_form() -> None:
     document = {"kind": "settings", "share": "0.5", "copies": 1, "flood": ["0.125"]}
     assert form.document(settings) == document, "a default is written, None is not"
     assert form.model_validate(document).build() == settings
+    assert form.model_json_schema()["description"] == "How something is set."
     with pytest.raises(ValidationError):
         form.model_validate({"kind": "settings", "share": "0.5", "flood": []})
 
@@ -278,9 +296,17 @@ class Hidden:
     build: int
 
 
-@pytest.mark.parametrize("made", [Loose, Pairs, Either, Hidden])
-def test_a_dataclass_of_other_facts_has_no_form(made: object) -> None:
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    ("made", "fact"),
+    [
+        (Loose, "float"),
+        (Pairs, r"tuple\[int, int\]"),
+        (Either, r"str \| fractions\.Fraction"),
+        (Hidden, "a field called 'build'"),
+    ],
+)
+def test_a_dataclass_of_other_facts_has_no_form(made: object, fact: str) -> None:
+    with pytest.raises(TypeError, match=fact):
         form_of(made)
 
 
@@ -298,3 +324,8 @@ def test_a_written_type_says_what_is_allowed() -> None:
 @given(st.integers(0, 2**64))
 def test_exact_texts_lose_no_digit(numerator: int) -> None:
     assert Fraction(exact_text(Fraction(numerator, 2**64))) == Fraction(numerator, 2**64)
+
+
+def test_what_no_decimal_text_says_exactly_is_not_written() -> None:
+    with pytest.raises(ValueError, match="1/3 has no finite decimal form"):
+        exact_text(Fraction(1, 3))
