@@ -335,6 +335,19 @@ def test_a_waiting_folder_that_cannot_be_removed_stops_nothing(
     assert not target.exists()
 
 
+def test_a_waiting_folder_that_stays_when_its_files_are_in_place_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "")
+
+    target = tmp_path / "release.json"
+    folder = staged_file(target, monkeypatch).parent
+    monkeypatch.setattr(os, "rmdir", fail)
+    assert len(finish_staged([target], lambda _: True)) == 1
+    assert (target.read_text(), [*folder.iterdir()]) == ("a release", [])
+
+
 def test_a_folder_that_cannot_be_used_leaves_nothing_in_the_others(tmp_path: Path) -> None:
     with (
         pytest.raises(StorageFault),
