@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import BudgetExhausted, GuaranteeNotProven, InvalidInput
 from chaffinch.ledger import Charge, Ledger
+from chaffinch.ledger.charge import plan_of_all_groups
+from chaffinch.plans.parts import Part
+from chaffinch.plans.plan import Plan
+from chaffinch.protocols.flips import Flips
+from chaffinch.questions import Bit, Choice, PublicGroup
 from tests.cases import each_case
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE, OTHER
@@ -316,3 +322,20 @@ def test_the_same_content_under_another_key_is_charged_once(tmp_path: Path) -> N
 def test_content_that_is_not_named_is_not_charged_by_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="subject"):
         made.create(tmp_path).charge(ONE, "a", by_subject=True)
+
+
+def test_a_row_of_a_table_is_charged_in_one_public_group() -> None:
+    part = Part("tea", Bit(missing="refuse"), Flips(Fraction(1, 8)))
+    plan = Plan("", (part,), 100, 100, 100, 1, 1.0, 1e-6)
+    assert Charge.of_table(plan) == Charge.of(plan)
+    assert plan_of_all_groups(plan) is plan
+    whole = Plan(
+        *("", (part,), 100, 100, 100, 1, 1.0, 1e-6),
+        group=PublicGroup("shop", Choice(["a", "b", "c"])),
+    )
+    for number, shop in enumerate("abc"):
+        one = whole.of_group(shop)
+        assert plan_of_all_groups(one) == whole != one
+        charge = Charge.of_table(one)
+        assert charge == Charge(f"{whole.id}/group/{number}", one.round_mechanism())
+        assert charge != Charge.of(one)
