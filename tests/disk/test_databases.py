@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from chaffinch.disk.databases import guarded
+from chaffinch.disk.databases import connect, guarded
 from chaffinch.errors import Reason, StorageFault
 from tests.meta import repository
 
@@ -15,7 +17,7 @@ BROKEN = StorageFault("The thing must be whole. Got another.", reason=Reason.DAM
 
 
 def refused(error: Exception, *, damaged: StorageFault | None = None) -> StorageFault:
-    reasons = {sqlite3.SQLITE_BUSY: Reason.BUSY}
+    reasons = {sqlite3.SQLITE_BUSY: Reason.BUSY, sqlite3.SQLITE_ERROR: Reason.NO_SPACE}
     with (
         pytest.raises(StorageFault) as caught,
         guarded("thing", hint="h", reason=Reason.UNCERTAIN, reasons=reasons, damaged=damaged),
@@ -61,6 +63,14 @@ def test_other_errors_pass_and_faults_of_ours_stay_as_they_are() -> None:
     with pytest.raises(ZeroDivisionError), guarded("thing", hint="h"):
         raise ZeroDivisionError
     assert refused(BROKEN) is BROKEN
+
+
+def test_a_connection_waits_for_others_as_long_as_it_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "some.database"
+    path.touch()
+    for patience, milliseconds in ((None, 60_000), (0.25, 250), (0.0, 0)):
+        with closing(connect(path, patience)) as connection:
+            assert connection.execute("PRAGMA busy_timeout").fetchone() == (milliseconds,)
 
 
 def test_errors_of_sqlite_are_caught_in_the_room_of_the_disk_alone() -> None:

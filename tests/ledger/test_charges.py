@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chaffinch import ledger as package
 from chaffinch import privacy
 from chaffinch.errors import BudgetExhausted, GuaranteeNotProven, InvalidInput
 from chaffinch.ledger import Charge, Ledger
@@ -322,6 +323,11 @@ def test_the_same_content_under_another_key_is_charged_once(tmp_path: Path) -> N
 def test_content_that_is_not_named_is_not_charged_by_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="subject"):
         made.create(tmp_path).charge(ONE, "a", by_subject=True)
+
+
+def test_a_ledger_has_no_other_parts() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Budget'"):
+        _ = package.Budget
 
 
 def test_a_row_of_a_table_is_charged_in_one_public_group() -> None:

@@ -497,6 +497,33 @@ def test_damage_is_told_in_one_clear_error(damage: str, folder: Path) -> None:
     assert caught.value.reason is Reason.DAMAGED
 
 
+@pytest.mark.parametrize("charging", [False, True])
+def test_what_goes_wrong_with_a_ledger_is_told_as_such(*, charging: bool) -> None:
+    def fault(code: int) -> StorageFault:
+        error = sqlite3.OperationalError("what it says")
+        error.sqlite_errorcode = code
+        with pytest.raises(StorageFault) as caught, schema.guarded(charging=charging):
+            raise error
+        return caught.value
+
+    busy, full = fault(sqlite3.SQLITE_BUSY), fault(sqlite3.SQLITE_FULL)
+    said = "The ledger's storage must be whole and within reach. Got: what it says."
+    assert (busy.message, full.message) == (said, said)
+    assert (busy.reason, full.reason) == (Reason.BUSY, Reason.UNCERTAIN if charging else None)
+    damaged = fault(sqlite3.SQLITE_CORRUPT)
+    said = "The ledger must be a whole database. Got damaged pages, or another file."
+    assert (damaged.message, damaged.reason) == (said, Reason.DAMAGED)
+
+
+def test_a_charge_of_an_unknown_mechanism_is_named(folder: Path) -> None:
+    renamed = "UPDATE charges SET mechanism = replace(mechanism, 'flipped-bits', 'unheard-of')"
+    change(folder, *unlocked("charges_stay", f"{renamed} WHERE sequence = 2"))
+    with pytest.raises(StorageFault, match="Got 'unheard-of'") as caught:
+        made.reopen(folder)
+    assert "mechanisms that are known here" in caught.value.message
+    assert "register that protocol first" in caught.value.hint
+
+
 def test_what_is_handed_out_for_a_charge_is_in_the_mark(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
