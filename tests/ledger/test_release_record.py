@@ -201,6 +201,16 @@ def test_what_releases_cost_together() -> None:
     )
 
 
+@pytest.mark.parametrize("first", [1, 4, 7])
+def test_repeats_of_all_rounds_of_a_group_count(first: int) -> None:
+    """Whichever group it is, and whichever of its rounds were repeated."""
+    for again in ((0, 1), (0, 2), (1, 2)):
+        made = [release(0, rounds=3, round_=first + place) for place in (0, 1, 2, *again)]
+        found = promise_together(made)
+        assert found.epsilon == compose(BITS, times=5).epsilon(2 * DELTA).upper
+        assert found.delta == 2 * DELTA
+
+
 def test_promises_of_plans_add_up_where_composing_proves_nothing() -> None:
     """Cut reports may use up all of the delta: then the sum of epsilons is what is known."""
     plan = cf.plan(cf.Bit(), users=1000, target=cf.Target(2, 1e-8))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chaffinch.analysis import analyze
 from chaffinch.analysis.analyze import charge_release
+from chaffinch.disk import paid_files
 from chaffinch.disk.paid_files import Bill, commit_paid_files
 from chaffinch.disk.staged import StagedFiles, Writer
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import Target
+from chaffinch.questions import Choice, PublicGroup
 from chaffinch.runs.payment import (
     Account,
     Charged,
@@ -25,11 +31,13 @@ from chaffinch.runs.payment import (
     refuse_to_replace,
 )
 from tests.in_memory import tmp_path
+from tests.release.survey_releases import release
 from tests.runs.by_hand import plan_of, tally_of
 
 __all__ = ["tmp_path"]
 
 PLAN = plan_of()
+GROUP = replace(PLAN, group=PublicGroup("shop", Choice(["a", "b"]))).of_group("b")
 TALLY = tally_of(PLAN, "a" * 32)
 
 
@@ -88,6 +96,41 @@ def test_the_ledger_knows_what_it_has_paid(account: Account, *, one_party: bool)
     assert (entry.key, entry.subject) == (TALLY.digest, TALLY.digest)
 
 
+@pytest.mark.parametrize("given", [{}, {"one_party": False}, {"one_party": True}], ids=str)
+def test_a_row_is_charged_in_its_group_where_one_party_holds_all(
+    account: Account, given: dict[str, Any]
+) -> None:
+    tally = tally_of(GROUP, "a" * 32)
+    spring, summer = (ReleaseTerms(account=account, key=key) for key in ("spring", "summer"))
+    bill = spring.bill(tally, GROUP, command="again", **given)
+    assert bill is not None
+    bill.pay()
+    (entry,) = account.ledger.entries()
+    assert entry.charge == (Charge.of_table(GROUP) if given.get("one_party") else Charge.of(GROUP))
+    again = summer.bill(tally, GROUP, command="again", **given)
+    assert again is not None
+    assert again.key == "spring"
+
+
+def test_a_release_names_its_parties_unless_one_party_held_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    trusted = replace(release(), trust="two clouds", one_party=False)
+
+    def analyzed(*given: object, **options: object) -> object:
+        asked.append((given, options))
+        return trusted
+
+    monkeypatch.setattr(analyze, "analyze", analyzed)
+    terms = ReleaseTerms(level=0.5, adjustment="total")
+    for made in (terms.release(TALLY, PLAN), terms.release(TALLY, PLAN, one_party=False)):
+        assert (made.one_party, made.trust) == (False, "two clouds")
+    alone = terms.release(TALLY, PLAN, one_party=True)
+    assert (alone.one_party, alone.trust) == (True, "")
+    assert asked == [((TALLY, PLAN), {"level": 0.5, "adjustment": "total"})] * 3
+
+
 def test_a_release_has_the_name_that_it_is_given(account: Account) -> None:
     bill = ReleaseTerms(account=account, key="spring").bill(TALLY, PLAN, command="again")
     assert bill is not None
@@ -138,6 +181,20 @@ def test_a_release_is_paid_for_before_it_is_in_place(account: Account, tmp_path:
     assert hand_out_release(files, account, None, check, steps.append) is None
 
 
+def test_whoever_waits_for_another_command_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def busy(_: Path, __: str, *, tell: Callable[[str], object]) -> Iterator[None]:
+        tell("waiting")
+        yield
+
+    said: list[str] = []
+    monkeypatch.setattr(paid_files, "alone_in", busy)
+    hand_out_release({tmp_path / "r": written("")}, None, None, lambda: None, said.append)
+    assert said == ["waiting"]
+
+
 def test_what_must_not_be_replaced_is_not_paid_for(account: Account, tmp_path: Path) -> None:
     def refuse() -> None:
         raise InvalidInput("output", "another one", "this one")
@@ -164,12 +221,13 @@ ME = Known("me", ("key", "subject"))
 
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The place of a release that was paid for and waits."""
+    """The place of a release that was paid for and waits, where something stands."""
 
     def killed(_: StagedFiles) -> None:
         raise KeyboardInterrupt
 
     place = tmp_path / "release.json"
+    place.write_text("before")
     bill = Bill("me", "plan", "key", "subject", lambda: None, lambda: True, "again", "asked")
     with monkeypatch.context() as patch:
         patch.setattr(StagedFiles, "put_in_place", killed)
@@ -197,7 +255,7 @@ def test_what_was_not_paid_for_is_removed(target: Path, request_: str | None) ->
     unpaid = Known("me", ("another key", "subject"), ("key", "another subject"))
     assert finish(target, unpaid, request_) == ([], [])
     assert list(target.parent.glob(".chaffinch*.waiting")) == []
-    assert not target.exists()
+    assert target.read_text() == "before"
 
 
 @pytest.mark.parametrize("payer", [None, Known("somebody else", ("key", "subject"))])
@@ -214,15 +272,14 @@ def test_what_was_paid_for_something_else_waits(target: Path) -> None:
     with pytest.raises(InvalidInput, match="paid release that waits to be finished") as refused:
         finish(target, ME, "something else")
     assert refused.value.hint.startswith("finish with: again; if its data is gone")
-    assert not target.exists()
+    assert target.read_text() == "before"
     assert len(finish(target, ME)[0]) == 1
 
 
 def test_an_input_is_not_replaced(target: Path) -> None:
-    target.write_text("a table")
     with pytest.raises(InvalidInput, match="as it was"):
         finish_release([target], ME, lambda _: None, inputs=[target])
-    assert target.read_text() == "a table"
+    assert target.read_text() == "before"
 
 
 def test_whoever_would_pay_again_does_not_pass_what_a_stranger_left(

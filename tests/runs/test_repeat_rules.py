@@ -18,8 +18,10 @@ from chaffinch.errors import (
     Reason,
     StorageFault,
 )
+from chaffinch.ledger import Charge
 from chaffinch.ledger.release_record import ReleaseRecord, RunRelease, promise_together
 from chaffinch.plans.plan import Plan
+from chaffinch.questions import Choice, PublicGroup
 from chaffinch.release.surveys import Together
 from chaffinch.runs.repeats import Permit, RepeatRules, is_released
 from tests.release.survey_releases import release
@@ -56,6 +58,17 @@ def put(
 def shown(*made: RunRelease) -> str:
     found = promise_together(made)
     return f"({promise_text(found.epsilon, 3)}, {promise_text(found.delta, 2)})"
+
+
+def test_groups_of_a_table_share_a_plan_and_groups_of_reports_do_not() -> None:
+    whole = replace(ROUNDS, group=PublicGroup("shop", Choice(["a", "b", "c"])))
+    for number, shop in enumerate("abc"):
+        plan = whole.of_group(shop)
+        for unit in ("row", "person"):
+            made = RunRelease.of(plan, 2, unit)
+            assert (made.charge, made.round) == (Charge.of(whole), 2 + 2 * number)
+        made = RunRelease.of(plan, 2, "report")
+        assert (made.charge, made.round) == (Charge.of(plan), 2)
 
 
 # ------------------------------------------------------------------ before there is a plan
@@ -97,13 +110,15 @@ def test_a_repeat_is_refused_unless_it_is_wanted_or_paid_for(record: ReleaseReco
     data = data_of(record, "a")
     assert ONCE.permit(data, PLAN, None, "row", None).before == ()
     made = put(record, 1, "a")
+    other = replace(plan_of(Fraction(1, 4)), delta=1.234e-6)
     with pytest.raises(DataRepeated, match="Got data with 1 release so far") as refused:
-        ONCE.permit(data, PLAN, None, "row", None)
-    new = RunRelease.of(PLAN, None, "row")
+        ONCE.permit(data, other, None, "row", None)
+    new = RunRelease.of(other, None, "row")
+    assert shown(made, new) != shown(made, made)
     assert f"with this one they would promise {shown(made, new)} together" in refused.value.hint
     for rules in (AGAIN, PAID):
-        permit = rules.permit(data, PLAN, None, "row", None)
-        assert (permit.rules, permit.data, permit.plan) == (rules, data, PLAN)
+        permit = rules.permit(data, other, None, "row", None)
+        assert (permit.rules, permit.data, permit.plan) == (rules, data, other)
         assert (permit.before, permit.new) == ((made,), new)
 
 
