@@ -18,6 +18,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import groups
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.guarantee import MOST_RECORDS
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from tests.cases import each_case
 from tests.oracles import balls, exact, exact_views, judge, signed
 from tests.oracles.exact import Pair
@@ -310,3 +311,15 @@ def test_groups_are_made_of_single_records() -> None:
     for inner in (grouped, "bits"):
         with pytest.raises(InvalidInput, match="inner mechanism"):
             privacy.Grouped(inner, 2)  # type: ignore[arg-type]
+
+
+def test_a_group_is_written_with_its_records() -> None:
+    single = privacy.FlippedBits(users=10, flip_probability="0.1")
+    grouped = privacy.Grouped(single, 3)
+    document = mechanism_document(grouped)
+    inner = mechanism_document(single)
+    assert document == {"mechanism": "grouped", "records": 3, "inner": inner}
+    assert mechanism_from(document) == grouped
+    for wrong in ({"mechanism": "grouped", "records": 3}, document | {"more": 1}):
+        with pytest.raises(InvalidInput, match="fields of Grouped must be exactly records, inner"):
+            mechanism_from(wrong)
