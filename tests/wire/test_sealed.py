@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 from collections.abc import Callable
@@ -260,6 +261,41 @@ def test_every_changed_bit_and_every_cut_of_a_batch_is_refused() -> None:
     for bad, who in ((content + b"\0", PUBLIC), (content, STRANGER)):
         with pytest.raises(InvalidFile):
             check_batch(io.BytesIO(bad), who)
+
+
+class _BadDisk(io.BytesIO):
+    """A file of which the disk gives no more than the first bytes."""
+
+    def __init__(self, content: bytes, given: int, fault: int) -> None:
+        super().__init__(content)
+        self.given, self.fault = given, fault
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell() + (size or 0) > self.given:
+            raise OSError(self.fault, "")
+        return super().read(size)
+
+
+def test_a_batch_that_the_disk_does_not_give_is_a_damaged_one() -> None:
+    _, content, _ = _batch()
+    readers: list[tuple[Callable[[io.BytesIO], object], tuple[int, ...]]] = [
+        (BatchHead.read, (0, HEAD_LENGTH - 1)),
+        (partial(check_batch, identity=PUBLIC), (0, START_LENGTH, len(content))),
+    ]
+    for read, places in readers:
+        for given in places:
+            with pytest.raises(InvalidFile, match="the disk does not give") as caught:
+                read(_BadDisk(content, given, errno.EIO))
+            assert caught.value.reason is Reason.DAMAGED
+            # Of any other fault the batch knows nothing.
+            with pytest.raises(OSError, match=str(errno.ESTALE)):
+                read(_BadDisk(content, given, errno.ESTALE))
+
+
+def test_a_batch_is_for_the_first_key_of_its_route() -> None:
+    head = BatchHead(PLAN, 1, 1, bytes(range(7, 7 + 64)), 0, 0, 1)
+    assert (head.key_id, head.key_name) == (7, bytes(range(7, 7 + 32)))
+    assert head.behind == bytes(range(7 + 32, 7 + 64))
 
 
 def test_a_head_is_written_in_one_way_only() -> None:
