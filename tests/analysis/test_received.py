@@ -19,7 +19,11 @@ from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.plans.parties import Party
 from chaffinch.privacy import Target
-from chaffinch.reach.analyzer.column_batches import open_columns, release_columns
+from chaffinch.reach.analyzer.column_batches import (
+    ReachAnalysis,
+    open_columns,
+    release_columns,
+)
 from chaffinch.reach.planning.reach_parties import ReachParties
 from chaffinch.reach.release import read_release as read_reach_release
 from chaffinch.reach.shuffler.hand_over import shuffle_with
@@ -129,7 +133,8 @@ def test_a_reach_is_released_at_its_level_and_paid_for_by_its_batch(
         tmp_path / "ledger", role="analyzer", cap=Target(100.0, 0.1), mark=tmp_path / "mark"
     )
     received.add_item(opened(FIRST, columns(1)))
-    release_columns(received, received.known(FIRST), PLAN, ledger=ledger, level=0.8)
+    analysis = ReachAnalysis(PLAN)
+    analysis.release(received, received.known(FIRST), ledger=ledger, level=0.8)
     release = read_reach_release(received.release(FIRST) or b"")
     assert release.level == 0.8
     (entry,) = ledger.entries()
@@ -260,6 +265,15 @@ def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> N
     assert found.content == content
     assert found.tag == replay_tag(stored[key].tag_secret, item, X25519)
     assert (found.codes, found.head.reports, len(found.id)) == (4, 2, 64)
+    # A file is the batch of its name, or it is not taken over.
+    with closing(Received(tmp_path / "state.sqlite")) as received:
+        analysis = ReachAnalysis(plan)
+        assert not analysis.take_over(path, received, stored, None)
+        assert received.all() == []
+        assert analysis.take_over(
+            path.rename(tmp_path / f"{found.id}.batch"), received, stored, None
+        )
+        assert received.content(found.id) == content
     # Junk of the right length is signed for, and is junk; another round is not due.
     path, _ = written(b"\xff" * layout.columns_length)
     assert open_columns(path, plan, stored).content is None
