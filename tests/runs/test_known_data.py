@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from chaffinch.tables.fingerprint import Fingerprint, answers_in
 from chaffinch.tables.read import Table, open_table
 
 ROWS: dict[str, list[Any]] = {"tea": ["yes", "no", "no"], "cups": [1, 2, 3]}
-KEY = b"key"
 
 
 def read(table: Table) -> None:
@@ -66,42 +64,34 @@ def test_a_file_that_cannot_be_read_is_named(
         SourceState.of_file(path)
 
 
-def memory(columns: Mapping[str, object], key: bytes = KEY) -> SourceState:
-    return SourceState.of_memory(pa.table(dict(columns)), key)
+def opened(source: object, columns: object = None) -> KnownData:
+    """Return the data of a table in memory, which is opened with the same columns or others."""
+    table = open_table(source if columns is None else columns)
+    return KnownData.of(source).opened(table, lambda *_: None)
 
 
-def test_the_state_of_a_table_in_memory_has_all_columns() -> None:
-    state = memory(ROWS)
-    found = {}
-    for name, cells in ROWS.items():
-        seen = Fingerprint(KEY)
-        read(seen.watch(open_table(pa.table({name: cells}))))
-        found[name] = seen.value.hex()
-    text = json.dumps(dict(sorted(found.items())))
-    assert state == SourceState("memory", hashlib.sha256(text.encode()).hexdigest())
-    assert SourceState.of_memory(ROWS, KEY) == state
-    assert memory(dict(reversed(ROWS.items()))) == state
+def test_a_table_in_memory_is_called_by_its_rows_over_all_columns() -> None:
+    data = opened(ROWS)
+    seen = Fingerprint(data.record.key)
+    seen.read_all(open_table(ROWS), lambda *_: None)
+    assert data.state == SourceState("memory", seen.value.hex())
+    assert opened(pa.table(ROWS)).state == data.state
+    assert opened(dict(reversed(ROWS.items()))).state == data.state
+    turned = {name: cells[::-1] for name, cells in ROWS.items()}
+    assert opened(turned).state == data.state, "rows have no order"
     for other in (
-        memory(ROWS | {"cups": [1, 2, 4]}),
-        memory({"tea": ROWS["tea"]}),
-        memory({"coffee": ROWS["tea"], "cups": ROWS["cups"]}),
-        memory(ROWS, b"another"),
+        ROWS | {"cups": [1, 2, 4]},
+        ROWS | {"cups": [3, 2, 1]},
+        {"tea": ROWS["tea"]},
+        {"coffee": ROWS["tea"], "cups": ROWS["cups"]},
     ):
-        assert other.digest != state.digest
+        assert opened(other).state.digest != data.state.digest
 
 
 def test_a_column_that_cannot_be_read_is_left_out() -> None:
     pandas = pytest.importorskip("pandas")
     odd = pandas.DataFrame({"odd": [{"x": 1}, object(), 1]} | ROWS)
-    assert SourceState.of_memory(odd, KEY) == memory(ROWS)
-
-
-def test_what_can_be_read_once_has_no_state_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("tea\nyes\n")
-    once = (pa.table(ROWS).to_reader(), io.BytesIO(b"tea\nyes\n"), path, str(path), "-")
-    for source in once:
-        assert SourceState.of_memory(source, KEY) == SourceState("", "")
+    assert opened(odd).state == opened(ROWS).state
 
 
 # ------------------------------------------------------------------ names
@@ -111,16 +101,13 @@ def test_data_are_called_by_their_bytes_or_their_columns(tmp_path: Path) -> None
     path = tmp_path / "t.csv"
     path.write_text("tea\nyes\n")
     record = ReleaseRecord()
-    for source, state in (
-        (path, SourceState.of_file(path)),
-        (ROWS, SourceState.of_memory(ROWS, record.key)),
-    ):
-        data = KnownData.of(source)
-        assert (data.record.id, data.source, data.state) == (record.id, source, state)
-        assert data.names == (record.name_of(state.kind, state.digest.encode()),)
+    for source, data in ((path, KnownData.of(path)), (ROWS, opened(ROWS))):
+        assert (data.record.id, data.source) == (record.id, source)
+        assert data.names == (record.name_of(data.state.kind, data.state.digest.encode()),)
         assert data.can_be_recognized
-    pipe = KnownData.of(io.BytesIO(b"tea\nyes\n"))
-    assert (pipe.names, pipe.state, pipe.can_be_recognized) == ((), SourceState("", ""), False)
+    for once in (io.BytesIO(b"tea\nyes\n"), pa.table(ROWS).to_reader(), "-"):
+        pipe = KnownData.of(once)
+        assert (pipe.names, pipe.state, pipe.can_be_recognized) == ((), SourceState("", ""), False)
 
 
 def watched(source: Any) -> tuple[Table, KnownData]:
@@ -128,7 +115,8 @@ def watched(source: Any) -> tuple[Table, KnownData]:
     table = open_table(source)
     questions = {"tea": Bit(missing="refuse")}
     places = dict(zip(questions, find_columns(questions, table, None), strict=True))
-    return KnownData.of(source).watch(table, places)
+    data = opened(source) if isinstance(source, dict) else KnownData.of(source)
+    return data.watch(table, places)
 
 
 def names_of(data: KnownData, rows: dict[str, list[Any]]) -> tuple[str, str]:
@@ -192,10 +180,16 @@ def test_a_file_that_changes_is_noticed_whatever_it_holds_now(tmp_path: Path, ag
 # ------------------------------------------------------------------ requests
 
 
-def test_a_request_is_called_by_the_table_and_all_facts() -> None:
-    data = KnownData.of(ROWS)
-    content = json.dumps([data.state.digest, "plan", {"a": 1, "b": 2}]).encode()
-    name = data.request(["plan", {"b": 2, "a": 1}])
+def test_a_request_is_called_by_all_names_of_the_table_and_all_facts() -> None:
+    table, data = watched(ROWS)
+    read(table)
+    checked = data.after_check()
+    content = json.dumps([checked.names, "plan", {"a": 1, "b": 2}]).encode()
+    name = checked.request(["plan", {"b": 2, "a": 1}])
     assert name == data.record.name_of("request", content)
-    others = [data.request(["plan"]), KnownData.of({"tea": ["yes"]}).request(["plan", {"a": 1}])]
+    others = [
+        checked.request(["plan"]),
+        data.request(["plan", {"a": 1, "b": 2}]),
+        opened({"tea": ["yes"]}).request(["plan", {"a": 1, "b": 2}]),
+    ]
     assert name not in others

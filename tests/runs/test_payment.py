@@ -269,7 +269,7 @@ def test_what_another_payer_has_to_judge_is_left_and_told_of(
 
 
 def test_what_was_paid_for_something_else_waits(target: Path) -> None:
-    with pytest.raises(InvalidInput, match="paid release that waits to be finished") as refused:
+    with pytest.raises(InvalidInput, match="paid release that is still to be finished") as refused:
         finish(target, ME, "something else")
     assert refused.value.hint.startswith("finish with: again; if its data is gone")
     assert target.read_text() == "before"
@@ -297,5 +297,5 @@ def test_what_was_put_in_place_just_now_is_replaced_by_nothing_else(target: Path
     finished, _ = finish(target, ME)
     refuse_to_replace(finished, "subject")
     refuse_to_replace([], "another")
-    with pytest.raises(InvalidInput, match="another file than that of another release"):
+    with pytest.raises(InvalidInput, match="a new file, or that of the same release"):
         refuse_to_replace(finished, "another")

@@ -80,7 +80,7 @@ def test_a_repeat_is_refused_before_it_is_planned(record: ReleaseRecord) -> None
     made = put(record, 1, "a")
     with pytest.raises(DataRepeated, match=r"Got data with 1 release so far\.") as refused:
         ONCE.check_before_planning(data, None)
-    said = f"with another one like the last they would promise {shown(made, made)} together"
+    said = f"with one more like the last they would promise {shown(made, made)} together"
     assert said in refused.value.hint
     for rules in (AGAIN, PAID):
         rules.check_before_planning(data, None)
