@@ -147,7 +147,7 @@ def test_who_holds_the_table_is_told_apart_from_who_only_counts() -> None:
     assert "by whoever ran this" not in apart
     assert "before it was sent" in apart
     assert "Noise was added here, by whoever ran this: they hold the table" in together
-    assert "at most 74 after seeing all that is released." in together
+    assert "at most 74 after seeing this release." in together
     parties = "for parties that are apart; here one was all of them."
     assert (parties in apart, parties in together) == (False, True)
     for words in ("does not collude", "before it was sent", "'s device"):

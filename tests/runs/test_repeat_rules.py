@@ -310,3 +310,22 @@ def test_a_release_in_the_folder_is_known_by_rows_plan_round_and_unit(
     assert not is_released(data, PLAN, 1, "row", BATCH)
     other = data_of(record, "file", "answers", "other rows")
     assert not is_released(other, ROUNDS, 1, "row", BATCH)
+
+
+def test_what_only_a_ledger_permits_tells_of_earlier_releases(record: ReleaseRecord) -> None:
+    data = data_of(record, "a")
+
+    def note(rules: RepeatRules, plan: Plan = PLAN, round_: int = 1) -> str:
+        return rules.permit(data, plan, round_ if plan.rounds > 1 else None, "row", None).note
+
+    assert note(PAID) == note(AGAIN) == ""
+    put(record, 1, "a")
+    assert "the record knows 1 release of this data" in note(PAID)
+    assert note(AGAIN) == "", "the release says it itself"
+    put(record, 2, "a")
+    assert "2 releases" in note(PAID)
+
+
+def test_rounds_that_one_plan_covers_need_no_note(record: ReleaseRecord) -> None:
+    put(record, 1, "a", plan=ROUNDS, round_=1)
+    assert PAID.permit(data_of(record, "a"), ROUNDS, 2, "row", None).note == ""

@@ -366,7 +366,7 @@ class DataRepeated(ChaffinchError):
     def __init__(
         self, got: str, *, hint: str, rule: str = "The data of a run must be released"
     ) -> None:
-        super().__init__(f"{rule} once. Got {got}.", hint=hint)
+        super().__init__(f"{rule} at most once. Got {got}.", hint=hint)
 
 
 class NotDelivered(ChaffinchError):

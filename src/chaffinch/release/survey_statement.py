@@ -41,7 +41,7 @@ def release_statement(release: Release) -> Statement:
             promise,
             unit=unit,
             guess=_GUESS,
-            seen="all that is released" if release.one_party else "everything that was collected",
+            seen=_seen(release),
         )
         + _group_sentence(release),
         trust=_trust_sentence(release),
@@ -70,6 +70,13 @@ def release_statement(release: Release) -> Statement:
             *closing_facts(batch=release.batch, level=release.level, version=release.version),
         ),
     )
+
+
+def _seen(release: Release) -> str:
+    """Return what the promise counts as seen; earlier releases only where it covers them."""
+    if not release.one_party:
+        return "everything that was collected"
+    return "this release" if release.together is None else "all of these releases"
 
 
 def _group_title(release: Release) -> str:

@@ -167,6 +167,8 @@ def release_table(
         _tell_substitutions(table.rows.substitutions, listener)
         data = table.data.after_encoding()
         permit = options.rules.permit(data, plan, round_, unit, results.standing)
+        if permit.note:
+            listener.say(permit.note)
         release = _make_release(tally, plan, table.answers, permit, options)
         bill = _make_bill(tally, plan, permit, request, options)
         charge = hand_out_release(

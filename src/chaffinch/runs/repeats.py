@@ -113,6 +113,18 @@ class Permit:
         together = Together(len(made), _joint_guarantee(made), unit)
         return replace(release, together=together)
 
+    @property
+    def note(self) -> str:
+        """Return what a release that only a ledger permits does not say of earlier ones."""
+        untold = not self.rules.again and not are_covered((*self.before, self.new))
+        if not self.before or not untold:
+            return ""
+        made = count_of(len(self.before), "release")
+        return (
+            f"note: the record knows {made} of this data. The ledger counts what it has paid for; "
+            "with --again (again=True) the release says what all of them promise together"
+        )
+
     def bill(
         self, tally: Tally, standing: str | None, paid: Bill | None, *, command: str, request: str
     ) -> Bill:

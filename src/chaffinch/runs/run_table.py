@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 - what the command has options for
     (200, 'person')
     >>> cf.run(plan, table, rows_are_people=True)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    chaffinch.errors.DataRepeated: The data of a run must be released once. Got data with 1 ...
+    chaffinch.errors.DataRepeated: The data of a run must be released at most once. ...
     """
     listener = Callbacks(tell, progress)
     account = None

@@ -68,6 +68,8 @@ MESSAGES = {
     "finite_number": "must be a finite number",
     "string_too_short": "must not be empty",
     "literal_error": "must be {expected}",
+    "union_tag_invalid": "must be one of {expected_tags} (what other packages add must be "
+    "registered first)",
 }
 """Faults in the words of people, by what pydantic calls them, with what it knows of each."""
 _Document = TypeVar("_Document", bound=BaseModel)
