@@ -26,7 +26,7 @@ PLAN = plans.clear(USERS, 4)
 CODES = plans.answers(USERS, 4)
 NOTE = (
     "note: every row became the report of one person; where one person has several rows, "
-    "--person COLUMN (person=...) tells people apart"
+    "--person COLUMN tells people apart"
 )
 
 
