@@ -88,7 +88,7 @@ def test_a_table_arrives_row_by_row(
     assert sorted(services.counted()) == [[0]] * 30 + [[1]] * 60 + [[2]] * 30
     again = cli(*words, "--data", table)
     assert again.code == 4
-    assert "The data of a round must be sent once." in again.err
+    assert "The data of a round must be sent at most once." in again.err
     assert "taken before" in again.err
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -576,3 +577,23 @@ def test_names_of_a_frame_may_be_cells_and_are_shown_to_nobody(plan: cf.Plan) ->
         cf.check(alone, plan)
     with pytest.raises(InvalidTable, match="columns 1 and 2 of the same name"):
         cf.check(pandas.DataFrame([["yes", "no"]], columns=["alice", "alice"]), plan)
+
+
+def test_a_table_in_the_place_of_something_else_shows_no_cell(plan: cf.Plan) -> None:
+    secret = {"tea": ["SECRET"]}
+    wrong: list[dict[str, Any]] = []
+    for table in (secret, pandas.DataFrame(secret), pa.table(secret), pandas.Series(["SECRET"])):
+        for name in ("out", "written", "tell", "again", "replace", "rows_are_people", "level"):
+            wrong.append({name: table})  # noqa: PERF401 - a comprehension of two loops is no plainer
+    for given in wrong:
+        with pytest.raises(InvalidInput) as refused:
+            cf.run(plan, secret, **given)
+        assert "SECRET" not in str(refused.value), given
+
+
+def test_numbers_of_numpy_are_numbers(plan: cf.Plan, table: Columns) -> None:
+    given: dict[str, Any] = {"level": np.float32(0.9), "again": np.False_}
+    release = cf.run(plan, table, key="k", **given)
+    assert (release.level, release.reports) == (float(np.float32(0.9)), 200)
+    with pytest.raises(InvalidInput, match=r"key must be a text\. Got 'bytes'"):
+        cf.run(plan, table, key=b"k")  # type: ignore[arg-type]

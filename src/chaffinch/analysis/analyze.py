@@ -35,10 +35,11 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _ADJUSTMENTS = ("none", "non-negative", "total")
 
 
-def check_wishes(level: float, adjustment: str) -> None:
-    """Refuse a confidence level or an adjustment that there is none of."""
+def check_wishes(level: float, adjustment: str) -> float:
+    """Return a level as a float; refuse a level or an adjustment that there is none of."""
     miss_chance(level)
     checks.choice("adjustment", adjustment, _ADJUSTMENTS)
+    return float(level)
 
 
 def analyze(
@@ -60,7 +61,7 @@ def analyze(
     handed out. What is charged is the digest of the batch: the same content again is free, and
     other content is not, whatever it is called. ``key`` is a name for people.
     """
-    check_wishes(level, adjustment)
+    level = check_wishes(level, adjustment)
     require_plan(plan)
     if not isinstance(batch, (Shuffled, Tally)):
         raise InvalidInput(

@@ -467,12 +467,21 @@ class MissingExtra(ChaffinchError):
         )
 
 
+def _holds_cells(value: object) -> bool:
+    """Return whether a value may be a table or a column of one; a number of numpy is none."""
+    marks = ("__dataframe__", "__arrow_c_stream__", "__array__")
+    marked = any(hasattr(type(value), name) for name in marks)
+    return isinstance(value, Mapping) or (marked and getattr(value, "ndim", 1) != 0)
+
+
 def _shorten(fault: str) -> str:
     # A file may name its things at any length.
     return fault if len(fault) <= _LONGEST_FAULT else f"{fault[: _LONGEST_FAULT - 3]}..."
 
 
 def _show_value(value: object) -> str:
+    if _holds_cells(value):
+        return type(value).__name__  # a table in the place of something else shows no cell
     try:
         text = repr(value)
     except ValueError:  # Python shows no number of more than a few thousand digits.

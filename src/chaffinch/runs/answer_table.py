@@ -44,7 +44,8 @@ class TableInput:
     rows_are_people: bool = False
 
     def __post_init__(self) -> None:
-        checks.truth("rows_are_people", self.rows_are_people)
+        people = checks.truth("rows_are_people", self.rows_are_people)
+        object.__setattr__(self, "rows_are_people", people)
 
     def joined_settings(self, before: Settings | None) -> Settings:
         """Return the settings of the caller, completed by those of the survey (``before``)."""

@@ -102,7 +102,9 @@ class ReleaseTerms:
     def __post_init__(self) -> None:
         from chaffinch.analysis.analyze import check_wishes
 
-        check_wishes(self.level, self.adjustment)
+        object.__setattr__(self, "level", check_wishes(self.level, self.adjustment))
+        if not (self.key is None or isinstance(self.key, str)):
+            raise InvalidInput("key", "a text", type(self.key).__name__)
 
     @property
     def payer(self) -> Payer | None:

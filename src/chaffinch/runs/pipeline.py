@@ -63,7 +63,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         for name in ("again", "anyway"):
-            checks.truth(name, getattr(self, name))
+            object.__setattr__(self, name, checks.truth(name, getattr(self, name)))
+        if isinstance(self.round, np.integer):
+            object.__setattr__(self, "round", int(self.round))
 
     @property
     def rules(self) -> RepeatRules:

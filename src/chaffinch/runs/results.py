@@ -177,7 +177,8 @@ class ReturnedOnly:
         # The same call in another process waits for this one: they would pay for one place.
         with alone_in(state_folder(), f"run-{self.request}"):
             try:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _kept().mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
                 raise storage_fault("state folder", error, verb="write") from None
             try:
