@@ -178,10 +178,7 @@ def faults_of(fault: ValidationError) -> list[str]:
 
 def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
     found = fault.errors(include_url=False, include_input=False)
-    # A list with a wrong entry also counts as one with too few.
-    inside = {one["loc"][:length] for one in found for length in range(len(one["loc"]))}
-    told = [one for one in found if one["type"] != "too_short" or one["loc"] not in inside]
-    return [(".".join(map(_step, one["loc"])) or "document", one) for one in told]
+    return [(".".join(map(_step, one["loc"])) or "document", one) for one in found]
 
 
 def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
