@@ -119,6 +119,16 @@ def test_a_search_without_an_end_is_given_up() -> None:
     assert find_largest(lambda x: math.log(x / 0.01), 2.0, least=1e-9, most=10.0, patience=1)
 
 
+@pytest.mark.parametrize("patience", [1, 2, 5])
+def test_patience_counts_rises_in_a_row(patience: int) -> None:
+    rising = Asked(lambda x: 5.0 - 0.01 * math.log(x))
+    assert find_largest(rising, 1.0, least=1e-300, most=10.0, patience=patience) is None
+    assert len(rising.places) == patience + 1
+    # What stays at one height does not rise.
+    flat = lambda x: min(1.0, math.log(x / 0.01))  # noqa: E731
+    assert find_largest(flat, 2.0, least=1e-9, most=10.0, patience=patience)
+
+
 @given(root=st.floats(1e-6, 90.0), distance=st.floats(0.0, 0.999), near=st.floats(1e-9, 0.5))
 def test_a_crossing_is_found_from_above(root: float, distance: float, near: float) -> None:
     top = root / (1.0 - distance)

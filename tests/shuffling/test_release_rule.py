@@ -21,6 +21,7 @@ from scipy.stats import chi2
 from chaffinch.errors import BatchTooSmall, InvalidInput, StorageFault
 from chaffinch.sampling import SecureWords, secure_words
 from chaffinch.shuffling import batch_outbox as outbox_module
+from chaffinch.shuffling import release_rule
 from chaffinch.shuffling.batch_outbox import Items, Outbox, items_of
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.release_rule import Releaser, ReleaseRule, split
@@ -181,6 +182,39 @@ def test_no_part_goes_without_its_messages_and_fewer_parts_have_more(
         head, _ = check_batch(file, PUBLIC)
     assert (head.reports, head.items) == (7 * CROWD, plan.least_items)
     assert state.partitions() == {}
+
+
+@pytest.mark.parametrize(
+    ("messages", "tried"),
+    [
+        ([4] * 8 + [0] * 8 + [1] * 8 + [0] * 8 + [1] * 9 + [0] * 7, [6, 3]),
+        ([2] * 4 + [0] * 20 + [1] * 24, [4, 2]),
+        ([8] * 4 + [0] * 44, [4, 2, 1]),
+        ([2] * 3 + [0] * 44 + [1], []),
+    ],
+    ids=["half as many", "no more than messages suffice for", "all together", "none"],
+)
+def test_a_split_with_too_few_messages_is_tried_in_half_as_many_parts(
+    plan_and_state: tuple[Collection, State],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[int],
+    tried: list[int],
+) -> None:
+    collection, state = plan_and_state
+    plan, partition = collection.plan, Partition(collection.plan.id, 1, b"\1" * 32)
+    asked: list[int] = []
+
+    def in_order(_: object, reports: int, parts: int) -> NDArray[np.int64]:
+        asked.append(parts)
+        return np.arange(reports) * parts // reports
+
+    monkeypatch.setattr(release_rule, "split", in_order)
+    add(state, partition, messages, plan.layout.item_length(1))
+    assert plan.least_items == 2 * CROWD
+    made = releaser(collection, state, tmp_path, ReleaseRule(largest_batch=2 * CROWD)).tick()
+    assert asked == tried
+    assert len(made) == (tried or [0])[-1]
 
 
 def test_what_has_no_crowd_or_no_plan_waits_however_much_is_in_it(

@@ -309,29 +309,25 @@ class SegmentOpener:
         return groups
 
     def _opened(self, segments: Iterable[_Segment], keys: HopKeys) -> Iterator[_Segment]:
-        under_way: deque[_Segment] = deque()
-        handed_out: deque[tuple[_Segment, _Group]] = deque()
+        # A group for each of its chunks, and a segment behind its last one. Results come in this
+        # order. The pool takes chunks ahead, so the processes open the next segments while the
+        # caller writes one down.
+        handed_out: deque[_Group | _Segment] = deque()
 
-        # The pool takes chunks ahead, so the processes open the next segments while the caller
-        # writes this one down. Its results come in the order of the chunks.
         def chunks() -> Iterator[Chunk]:
             for segment in segments:
-                under_way.append(segment)
                 for group in segment.groups:
                     for chunk in group.chunks():
-                        segment.left += 1
-                        handed_out.append((segment, group))
+                        handed_out.append(group)
                         yield chunk
-                segment.all_handed_out = True
+                handed_out.append(segment)
 
         for found in self._pool.mapped(open_chunk, tuple(keys.opening.values()), chunks()):
-            # So this one belongs to the first chunk that is still out.
-            segment, group = handed_out.popleft()
-            group.add(found)
-            segment.left -= 1
-            while under_way and under_way[0].is_open:
-                yield under_way.popleft()
-        yield from under_way
+            while isinstance(first := handed_out.popleft(), _Segment):
+                yield first
+            first.add(found)
+        # Nothing is out any more, so no group is left.
+        yield from (last for last in handed_out if isinstance(last, _Segment))
 
     def _take(self, change: Change, groups: Sequence[_Group]) -> None:
         for group in groups:
@@ -362,13 +358,6 @@ class _Segment:
     groups: list[_Group]
     lost: list[Upload] = field(default_factory=list)
     is_damaged: bool = False
-    left: int = 0
-    """Chunks that were handed out and are not back."""
-    all_handed_out: bool = False
-
-    @property
-    def is_open(self) -> bool:
-        return self.all_handed_out and not self.left
 
 
 @dataclass
