@@ -48,6 +48,7 @@ def test_the_table_rounds_outwards(cli: Callable[..., Done]) -> None:
     assert low <= bracket.lower <= bracket.upper <= high
 
 
+@pytest.mark.long
 def test_vectors_tell_what_each_end_is(cli: Callable[..., Done]) -> None:
     vectors = ("privacy", "vectors", "--users", 1000, "--bits", 8, "--flip", "0.3")
     own = privacy.FlippedVectors(users=1000, bits=8, flip_probability="0.3")
@@ -88,6 +89,7 @@ def test_short_words_and_single_bits_say_what_proves_them(cli: Callable[..., Don
     assert "assumed_pair" not in document["numbers"][0]
 
 
+@pytest.mark.long
 def test_rounds_of_vectors_tell_what_each_end_is(cli: Callable[..., Done]) -> None:
     vectors = ("privacy", "vectors", "--users", 60, "--bits", 2, "--flip", "0.3", "--times", 2)
     document = json.loads(cli(*vectors, "--delta", 1e-6, "--json").out)

@@ -195,10 +195,10 @@ def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
         ("run", KINDS),
         ("demo", FEW),
         nightly("demo", KINDS),
-        ("reach demo", FEW),
+        nightly("reach demo", FEW),
         nightly("reach demo", KINDS),
         ("reach figures", KINDS),
-        ("figures copies-numbers", FEW),
+        nightly("figures copies-numbers", FEW),
     ],
 )
 def test_no_folder_is_filled_over_what_cannot_be_made_again(

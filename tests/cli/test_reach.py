@@ -664,6 +664,7 @@ def test_figures_by_numbers(cli: Callable[..., Done]) -> None:
     assert cli("reach", "compare", *numbers, "--delta", 1e-3, "--plan", "x").code == 2
 
 
+@pytest.mark.long
 def test_monte_carlo_runs_by_default_or_says_what_it_needs(cli: Callable[..., Done]) -> None:
     numbers = ("reach", "compare", "--filters", 2, "--bits", 1000, "--flip", "0.2", "--delta")
 

@@ -83,6 +83,7 @@ def test_wheel_holds_every_loop_in_c_as_source_and_all_or_none_built(names: set[
     assert built in (loops, set())
 
 
+@pytest.mark.long
 def test_wheel_holds_the_licence_and_nothing_foreign(names: set[str]) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"chaffinch"}

@@ -13,7 +13,7 @@ from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning.survey_file import EXAMPLE, survey_from
 from chaffinch.plans.plan import Plan
 from tests.planned_once import plans_are_made_once  # noqa: F401 - the same few surveys
-from tests.tiers import nightly
+from tests.tiers import some
 
 TARGET = cf.Target(1.0, 1e-6)
 USERS = 400
@@ -37,7 +37,7 @@ def planned(name: str, **wishes: Any) -> Plan:
     return cf.plan(QUESTIONS[name], users=USERS, target=TARGET, anyway=True, **wishes)
 
 
-@pytest.mark.parametrize("name", ["bit", "choice", "number", "survey", nightly("flags")])
+@pytest.mark.parametrize("name", some(QUESTIONS, "choice", "survey"))
 def test_every_row_is_proven_run_and_saved(name: str, tmp_path: Path) -> None:
     plan = planned(name)
     assert plan.own is not None
@@ -114,6 +114,7 @@ def test_what_does_not_meet_a_wish_is_refused_unless_wanted() -> None:
         cf.plan(cf.Bit(), users=USERS, target=TARGET, max_messages=2, protocol="flips, 8 copies")
 
 
+@pytest.mark.long
 def test_a_chosen_plan_of_no_use_is_refused_unless_wanted() -> None:
     """With a crowd the error is half of what it may be, and without one more than that."""
     wishes: dict[str, Any] = {"users": 150, "target": cf.Target(0.1, 1e-3), "influence": 1e6}

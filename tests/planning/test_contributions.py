@@ -39,6 +39,7 @@ def test_the_promise_is_about_all_reports_of_a_person(plan: Plan) -> None:
     assert part.mechanism(plan.honest_reports).epsilon(TARGET.delta).upper < 0.5 * TARGET.epsilon
 
 
+@pytest.mark.long
 def test_more_reports_of_each_person_cost_accuracy(plan: Plan) -> None:
     one = cf.plan(cf.Bit(missing="no"), users=USERS * EACH, target=TARGET, max_messages=1)
     assert one.reports == plan.reports

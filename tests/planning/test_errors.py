@@ -21,7 +21,7 @@ from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Question
 from chaffinch.release.surveys import Answer
 from tests.analysis import exact
-from tests.tiers import nightly
+from tests.tiers import nightly, some
 
 PEOPLE = 2_000
 SHARES = {"bit": 0.01, "choice": 0.015, "flags": 0.008, "number": 0.015, "spread number": 0.03}
@@ -96,7 +96,7 @@ def check_releases(
         assert least * error.share <= widest <= error.share, (one.name, error)
 
 
-@pytest.mark.parametrize("name", [nightly(one) if "spread" in one else one for one in QUESTIONS])
+@pytest.mark.parametrize("name", some(QUESTIONS, "bit", "choice", "flags"))
 def test_a_release_prints_what_was_promised(name: str) -> None:
     asked = list(zip(LEVELS, (False, True, False), strict=True))
     # Plans of other questions take long to find: their other levels are asked at night.
@@ -104,6 +104,7 @@ def test_a_release_prints_what_was_promised(name: str) -> None:
         check_releases(name, cf.Error(SHARES[name], level, together), every=False)
 
 
+@pytest.mark.long
 def test_decoys_that_are_flipped_too_take_a_larger_error() -> None:
     """A decoy from everybody scatters by itself more than the other protocols need."""
     for level in LEVELS:
@@ -175,6 +176,7 @@ def test_the_plan_says_what_it_keeps() -> None:
         assert error.margin(plan.parts, plan.reports) >= 0.97 * error.share
 
 
+@pytest.mark.long
 def test_what_holds_together_needs_less_noise() -> None:
     errors = [cf.Error(0.02, together=together) for together in (False, True)]
     each, all_of = (

@@ -66,6 +66,7 @@ def test_a_number_is_nearly_as_exact_as_from_a_centre(way: int, users: int, digi
     assert found.messages <= 55
 
 
+@pytest.mark.long
 def test_questions_of_several_kinds_share_a_survey(plan: Plan, tmp_path: Path) -> None:
     number, bit = plan.parts
     assert isinstance(number.protocol, Signed)

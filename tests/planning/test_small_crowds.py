@@ -68,6 +68,7 @@ def test_an_error_of_a_small_crowd_leads_to_a_promise(users: int) -> None:
     made.verify(shares=True)
 
 
+@pytest.mark.long
 def test_a_way_out_is_never_a_plan_of_no_use() -> None:
     """Of two people a larger influence would give a plan, and one that says nothing."""
     with pytest.raises(NoPlanFound, match=r"at most 10 people \(the default\)") as refused:

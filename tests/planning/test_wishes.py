@@ -39,6 +39,7 @@ def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kin
     assert all(math.isfinite(epsilon) for _, epsilon in plan.shares)
 
 
+@pytest.mark.long
 def test_what_fewer_honest_users_leave_of_several_answers_is_told() -> None:
     survey = cf.Survey({"one": cf.Bit(), "two": QUESTIONS["choice"]})
     plan = cf.plan(survey, users=1_000, target=TARGET, local_epsilon=math.inf)

@@ -353,17 +353,9 @@ RARE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rarity", "resolution"),
-    [
-        (0, None),
-        nightly(1, 1e-9),
-        nightly(1, None),
-        nightly(0, 1e-9),
-        nightly(0, 1e-2),
-        nightly(1, 1e-2),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("rarity", [0, 1])
+@pytest.mark.parametrize("resolution", [None, 1e-9, 1e-2])
 def test_rounds_of_rare_outputs_are_never_more_than_the_parts_one_by_one(
     rarity: int, resolution: float | None
 ) -> None:

@@ -218,7 +218,7 @@ def test_nothing_is_left_at_the_local_epsilon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "flip"), [nightly(10, "0.1"), (20, "0.25"), (2, "0.0001"), (8, "0.1")]
+    ("bits", "flip"), [nightly(10, "0.1"), nightly(20, "0.25"), (2, "0.0001"), (8, "0.1")]
 )
 def test_words_far_apart_have_an_answer(bits: int, flip: str) -> None:
     """Ratios span dozens of orders of magnitude here; the bracket may be wide, never missing."""

@@ -34,6 +34,7 @@ from chaffinch.simulate.seeded import SeededWords
 from tests.reach.publishing import encode, small_plan
 from tests.reach.test_estimates import audience
 from tests.simulate.settings import ALARM, chance
+from tests.tiers import nightly
 
 Counts = NDArray[np.int64]
 Setting = tuple[int, float, str]
@@ -162,7 +163,7 @@ def test_what_is_not_rejected_is_the_interval(
     ("setting", "ids", "size", "overlap", "runs"),
     [
         ((2, 1.0, "direct"), 0, 1000, "none", 40),
-        ((2, 16.0, "direct"), 20, 100_000, "none", 40),
+        nightly((2, 16.0, "direct"), 20, 100_000, "none", 40),
         ((3, 4.0, "shuffled"), 20, 1000, "half", 40),
         # Four publishers have 51 groups, each of which takes its time.
         ((4, 1.0, "direct"), 100_000, 100_000, "one empty", 15),
@@ -221,6 +222,7 @@ def test_drawn_columns_have_the_law_of_a_real_shuffler() -> None:
     assert judging.same_law(np.array(seen), np.array(other)) <= ALARM
 
 
+@pytest.mark.long
 def test_whatever_is_seen_has_intervals() -> None:
     """Any plan, any crowd, any level: ends are numbers, in order, and those together are wider."""
     random = np.random.default_rng(3)

@@ -60,6 +60,7 @@ def test_a_folder_that_exists_is_not_used(
     assert "overwriting" not in told  # there is no such option
 
 
+@pytest.mark.long
 def test_the_logs_of_a_rehearsal_that_fails_are_where_it_says(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,8 +95,8 @@ def check(seed: int, root: Path) -> int:
 
 
 def test_each_report_counts_once_whatever_happens(tmp_path: Path) -> None:
-    kills = sum(check(seed, tmp_path / str(seed)) for seed in range(5))
-    assert kills >= 20
+    kills = sum(check(seed, tmp_path / str(seed)) for seed in range(3))
+    assert kills >= 12
 
 
 @pytest.mark.long

@@ -29,6 +29,7 @@ from chaffinch.shuffling.inbox import (
 )
 from tests import forks
 from tests.cases import each_case
+from tests.tiers import nightly
 
 PLAN = "5a" * 32
 HEAD, BLOCK, UPLOAD = 28, 24, 40
@@ -406,23 +407,25 @@ def _arm(step: int, *, torn: bool) -> None:
         setattr(os, name, dying(getattr(os, name)))
 
 
-def test_nothing_told_is_lost_whichever_call_is_the_last(tmp_path: Path) -> None:
-    kills = 0
-    for sizes in ([1] * 12, [3, 1, 7, 2, 5], [20, 1, 1]):
-        for torn in (False, True):
-            for step in count(1):
-                folder = tmp_path / f"{len(sizes)}-{torn}-{step}"
-                folder.mkdir()
-                told = _die_at(folder, sizes, step, torn=torn)
-                if told is None:
-                    break
-                kills += 1
-                recover(folder)
-                kept = sorted(upload.round for upload in _kept(folder))
-                assert kept == list(range(len(kept)))
-                assert set(told) <= set(kept)
-                assert list(folder.glob("*.open")) == []
-    assert kills > 150
+@pytest.mark.parametrize(
+    ("sizes", "least"), [([3, 1, 7, 2, 5], 20), nightly([1] * 12, 20), nightly([20, 1, 1], 10)]
+)
+@pytest.mark.parametrize("torn", [False, True])
+def test_nothing_told_is_lost_whichever_call_is_the_last(
+    tmp_path: Path, sizes: list[int], least: int, *, torn: bool
+) -> None:
+    for step in count(1):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        told = _die_at(folder, sizes, step, torn=torn)
+        if told is None:
+            break
+        recover(folder)
+        kept = sorted(upload.round for upload in _kept(folder))
+        assert kept == list(range(len(kept)))
+        assert set(told) <= set(kept)
+        assert list(folder.glob("*.open")) == []
+    assert step > least, "it was killed at so many calls"
 
 
 # ----------------------------------------------------------------------------

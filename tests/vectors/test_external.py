@@ -90,6 +90,7 @@ def test_ten_rounds_of_signed_decoys(row: dict[str, Any]) -> None:
     assert low <= bracket.upper <= high * 1.0002
 
 
+@pytest.mark.long
 def test_clone_pair_lies_in_the_published_interval() -> None:
     row = STORED["clone bound, numerical"]
     users, local = row["parameters"]["users"], row["parameters"]["local_epsilon"]

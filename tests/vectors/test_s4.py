@@ -45,6 +45,7 @@ def signal(row: dict[str, Any]) -> SignalToNoise:
     return mechanism.signal_to_noise(counts)
 
 
+@pytest.mark.long
 def test_the_script_still_writes_the_same_rows() -> None:
     made = [row for make in make_s4.MAKERS if make is not make_s4.searches for row in make()]
     assert json.loads(json.dumps(made)) == STORED[: len(made)]
