@@ -374,6 +374,35 @@ def test_without_a_folder_it_is_paid_before_anybody_has_the_release(
     assert not any((state_folder() / "unreturned").iterdir())
 
 
+def test_a_release_that_waits_is_returned_only_where_the_same_ledger_pays(
+    plan: cf.Plan, table: Columns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also no ledger is another one: a release of another payer was never charged here."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    cap = cf.Target(9, 1e-5)
+    book = Ledger.create(tmp_path / "b.ledger", role="analyzer", cap=cap, mark=tmp_path / "b.mark")
+    last = Ledger.create(tmp_path / "c.ledger", role="analyzer", cap=cap, mark=tmp_path / "c.mark")
+    steps: list[tuple[object, str]]
+    steps = [(pipeline, "RunResult"), (StagedFiles, "put_in_place")]
+    for place, step in steps:
+        for first, second in ((None, book), (book, last)):
+            notes: list[str] = []
+            before = charged(second)
+            with monkeypatch.context() as patch:
+                patch.setattr(place, step, killed)
+                with pytest.raises(KeyboardInterrupt):
+                    cf.run(plan, table, ledger=first, again=True, anyway=True)
+            cf.run(plan, table, ledger=second, tell=notes.append)
+            assert charged(second) == before + 1
+            assert not any("finished an earlier run" in note for note in notes)
+            cf.run(plan, table, ledger=first, tell=notes.append)
+            assert any("finished an earlier run" in note for note in notes)
+    assert not any((state_folder() / "unreturned").iterdir())
+
+
 def test_a_release_that_was_staged_and_paid_for_is_returned_by_the_same_call(
     folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,12 +92,14 @@ class CheckedTable:
     data: KnownData
 
     def request(self, plan: Plan, given: TableInput, options: RunOptions) -> str:
-        """Return a name for everything that determines the release."""
+        """Return a name for everything that determines the release, and for who pays."""
         terms, answers = options.terms, self.answers
         written = repr(given.joined_settings(answers.asked.settings))
-        table = [plan.id, answers.columns, written, repr(answers.privacy_unit)]
+        table = [plan.id, answers.columns, written, repr(answers.privacy_unit), given.format]
+        # A release that another ledger has paid for, or none, was never charged to this one.
+        payer = (terms.payer or self.data.record).id
         return self.data.request(
-            [*table, terms.level, terms.adjustment, terms.key, options.round, given.format]
+            [*table, terms.level, terms.adjustment, terms.key, payer, options.round]
         )
 
 
