@@ -285,6 +285,19 @@ def test_pieces_and_order_of_each_plain_kind(kind: pa.DataType, data: st.DataObj
     assert fingerprint(pa.table({"a": pieces})) == fingerprint(pa.table({"a": whole}))
 
 
+@pytest.mark.parametrize(
+    ("many", "one"),
+    [(1, "x"), (1, 2**70), (1, True), (1.5, "x"), (-1, 2**63), (1.5, 2**53 + 1), (None, "x")],
+    ids=str,
+)
+def test_a_list_of_cells_that_do_not_mix_may_have_any_order(many: object, one: object) -> None:
+    """It is read in pieces, and cells that do not mix as texts: all of them, in every piece."""
+    rest = [many] * 70_000
+    found = [whole_fingerprint({"a": cells}) for cells in ([*rest, one], [one, *rest])]
+    assert found[0] == found[1]
+    assert whole_fingerprint({"a": [*rest, None]}) != found[0]
+
+
 @given(WIDE.filter(bool))
 def test_kinds_of_the_same_bits_differ(bits: int) -> None:
     held = pa.array([bits])

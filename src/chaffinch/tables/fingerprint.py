@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import ChaffinchError
-from chaffinch.tables.arrays import is_text, plain_array
+from chaffinch.tables.arrays import cut_batch, is_text, plain_array
 from chaffinch.tables.checking import AnswerColumns, read_answers
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.read import Table
@@ -45,6 +45,7 @@ _Places = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
 _MICROSECONDS = {"s": 10**6, "ms": 10**3}
 _TOP = 2**63
+_ROWS = 1 << 16
 _LONG = 32
 """Texts of more bytes are hashed one by one: few are so long, and their sums take memory."""
 
@@ -96,7 +97,7 @@ class Fingerprint:
         rows: _Words | None = None
         for done, name in enumerate(table.columns, 1):
             try:
-                read = [self._values(name, one.column(0)) for one in table.batches([name])]
+                read = self._column(table, name)
             except ChaffinchError:
                 continue
             rows = np.concatenate(read) if rows is None else rows + np.concatenate(read)
@@ -114,6 +115,21 @@ class Fingerprint:
     def _add_rows(self, words: _Words) -> None:
         self._sum = (self._sum + int(_mixed(words).sum(dtype=np.uint64))) % 2**64
         self._rows += len(words)
+
+    def _column(self, table: Table, name: str) -> list[_Words]:
+        read: list[_Words] = []
+        kinds: set[pa.DataType] = set()
+        for one in table.batches([name]):
+            column = plain_array(one.column(0))
+            read.append(self._values(name, column))
+            kinds.add(column.type)
+        if len(kinds) < 2:
+            return read
+        # Where cells that do not mix meet in a piece of a list, all of the piece is read as texts.
+        # Where they meet follows from the order of the rows; in one piece they always do.
+        whole = table.batches([name], rows=table.rows or _ROWS)
+        parts = (part for one in whole for part in cut_batch(one, _ROWS))
+        return [self._values(name, part.column(0)) for part in parts]
 
     def _values(self, name: str, column: pa.Array) -> _Words:
         import pyarrow as pa
