@@ -155,6 +155,33 @@ def agree(question: Question, column: Any) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1073741824], pa.int32()).view(pa.date32()),
+        pa.array([2**60], pa.date64()),
+        pa.array([2**61], pa.timestamp("s")),
+        pa.array([-(2**61)], pa.timestamp("us", "UTC")),
+        pa.array([1], pa.timestamp("s", "no/where")),
+        pa.array([2**62], pa.duration("s")),
+        pa.array([[2**61]], pa.list_(pa.timestamp("s"))),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_cell_that_python_cannot_hold_is_refused_and_not_shown(column: pa.Array) -> None:
+    for question in QUESTIONS:
+        unknown = getattr(question, "unknown", None)
+        if isinstance(question, Choice) and unknown is not None:
+            answers = numbers_of(question, column, name="a")
+            assert question.labels[answers[0]] == unknown
+            continue
+        with pytest.raises(InvalidCells, match="row 1") as refused:
+            numbers_of(question, column, name="a")
+        shown = f"{refused.value}{refused.value.__context__}"
+        assert "days=" not in shown
+        assert "Python" not in shown
+
+
 @each_case(
     "answer",
     [

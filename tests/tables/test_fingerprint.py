@@ -138,6 +138,11 @@ def test_answers_have_no_spelling_and_no_column() -> None:
         assert answers_fingerprint(columns | {name: changed}) != expected, name
 
 
+def test_times_of_an_unknown_zone_differ() -> None:
+    columns = [pa.array([one], pa.timestamp("s", "no/where")) for one in (1, 2, None)]
+    assert len({fingerprint(pa.table({"a": one})) for one in columns}) == len(columns)
+
+
 def whole_fingerprint(columns: dict[str, Any]) -> bytes:
     seen = Fingerprint(b"key")
     seen.read_all(open_table(columns), lambda *_: None)
@@ -217,6 +222,7 @@ PLAIN: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.time64("ns"): st.integers(0, 86_399_999_999_999),
     **{pa.timestamp(unit): WIDE for unit in UNITS},
     pa.timestamp("ns", "UTC"): WIDE,
+    pa.timestamp("s", "no/where"): WIDE,
     **{pa.duration(unit): WIDE for unit in UNITS},
     pa.month_day_nano_interval(): st.tuples(SMALL, SMALL, WIDE),
     pa.string(): TEXTS,

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -214,6 +215,19 @@ def test_columns_may_have_any_names() -> None:
     table = open_table({"who": ["a", "a"], "person": [1, 1], "drawn": [2, 2]})
     (batch,) = sample_people(table, "who", places=places).table.batches(["drawn", "person"])
     assert batch.to_pydict() == {"drawn": [2], "person": [1]}
+
+
+def test_times_that_python_cannot_hold_name_nobody() -> None:
+    times = pa.array([*range(2), 2**61, 2**61 + 1], pa.timestamp("s"))
+    with pytest.raises(InvalidCells, match="name of a person: rows 3, 4") as refused:
+        sample(pa.table({"who": times, "x": range(4)}))
+    assert str(2**61)[:6] not in str(refused.value)
+
+
+def test_decimals_of_any_width_are_the_same_people() -> None:
+    for kind in (pa.decimal32(9, 1), pa.decimal128(9, 1), pa.decimal256(50, 1)):
+        names = pa.array([Decimal(1), Decimal(1), Decimal(2)], kind)
+        assert sample(pa.table({"who": names, "x": range(3)})).people == 2
 
 
 def test_lists_tell_nobody_apart() -> None:

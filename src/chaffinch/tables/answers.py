@@ -29,7 +29,7 @@ from chaffinch.questions import (
     Question,
     is_missing,
 )
-from chaffinch.tables.arrays import is_text, plain_array
+from chaffinch.tables.arrays import is_text, plain_array, values_of
 from chaffinch.tables.cell_faults import Faults
 from chaffinch.tables.formats import PlainNumbers
 from chaffinch.tables.substitutions import Counted, stand_in
@@ -268,8 +268,11 @@ def _whole_hours(array: pa.Array) -> pa.Array:
 
     if not pa.types.is_timestamp(array.type):
         return array
-    hours = compute.floor_temporal(array, unit="hour")
-    return hours.cast(pa.timestamp("us", array.type.tz))
+    try:
+        hours = compute.floor_temporal(array, unit="hour")
+        return hours.cast(pa.timestamp("us", array.type.tz))
+    except pa.ArrowInvalid:  # of an unknown zone, or a time that Python cannot hold
+        return array
 
 
 def _listed(question: Choice, gaps: frozenset[str]) -> _Law:
@@ -443,11 +446,11 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter
 
     try:
         coded = array.dictionary_encode()
-        answers = coded.dictionary.to_pylist()
+        answers = values_of(coded.dictionary)
         places = coded.indices.fill_null(len(answers)).to_numpy()
         silent = array.null_count > 0
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        places, answers, silent = np.arange(len(array)), array.to_pylist(), False
+        places, answers, silent = np.arange(len(array)), values_of(array), False
     table: list[Any] = []
     refused: dict[tuple[str, str], tuple[InvalidAnswer, list[int]]] = {}
     answers = [*answers, None] if silent else answers

@@ -17,6 +17,7 @@ from chaffinch.tables.limits import BATCH_BYTES
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_DECIMAL_BITS = 128
 Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
 
 
@@ -137,6 +138,8 @@ def is_text(kind: pa.DataType) -> bool:
 def plain_array(array: pa.Array) -> pa.Array:
     """Return an array without dictionary, run-end, view or extension types around it.
 
+    Short decimals, with which Arrow can do little, become long ones.
+
     >>> import pyarrow as pa
     >>> plain_array(pa.array(["tea", None, "tea"]).dictionary_encode()).to_pylist()
     ['tea', None, 'tea']
@@ -154,7 +157,43 @@ def plain_array(array: pa.Array) -> pa.Array:
         return plain_array(compute.run_end_decode(array))
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
+    if pa.types.is_decimal(kind) and kind.bit_width < _DECIMAL_BITS:
+        return array.cast(pa.decimal128(38, kind.scale))
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
+
+
+class Unreadable:
+    """In the place of a cell that Python cannot hold, such as a time of the year 10000."""
+
+    def __repr__(self) -> str:
+        return "<Unreadable>"
+
+
+UNREADABLE = Unreadable()
+"""It is no answer, and nobody's name."""
+
+
+def values_of(array: pa.Array) -> list[Any]:
+    """Return the values of an array as Python objects.
+
+    What Arrow raises where there is none would show the cell.
+
+    >>> import pyarrow as pa
+    >>> values_of(pa.array([1, None])), values_of(pa.array([2**40], pa.timestamp("s")))
+    ([1, None], [<Unreadable>])
+    """
+    import pyarrow as pa
+
+    def value_of(cell: pa.Scalar) -> Any:
+        try:
+            return cell.as_py()
+        except (pa.ArrowException, ArithmeticError, ValueError):
+            return UNREADABLE
+
+    try:
+        return list(array.to_pylist())
+    except (pa.ArrowException, ArithmeticError, ValueError):
+        return [value_of(cell) for cell in array]
 
 
 def rows_of(batch: pa.RecordBatch, keep: Any) -> pa.RecordBatch:

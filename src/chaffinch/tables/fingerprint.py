@@ -197,7 +197,9 @@ class Fingerprint:
             texts = texts.cast(pa.large_binary())
             places = coded.indices.fill_null(len(texts)).to_numpy()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            cells = [None if one is None else _text(one) for one in plain.to_pylist()]
+            # A time has no text where its zone is unknown.
+            held = plain.cast(pa.int64()) if pa.types.is_timestamp(plain.type) else plain
+            cells = [None if one is None else _text(one) for one in held.to_pylist()]
             texts = pa.array(cells, pa.large_binary())
             places = np.arange(len(texts))
         words: _Words = np.append(self._texts(label, texts), np.uint64(0))[places]
@@ -314,12 +316,7 @@ def _reals(reals: NDArray[np.float64]) -> _Values:
 
 
 def _decimals(column: pa.Array, key: bytes) -> _Values:
-    import pyarrow as pa
-
-    # Arrow finds the different ones only among decimals of 128 bits and more.
-    short = column.type.bit_width < 128
-    wide = column.cast(pa.decimal128(38, column.type.scale)) if short else column
-    coded = wide.dictionary_encode()
+    coded = column.dictionary_encode()
     different: list[Decimal] = coded.dictionary.to_pylist()
     found = _reals(np.array([*map(float, different), 0.0]))  # the last one for gaps
     kinds = np.full(len(found.words), found.kind, object)

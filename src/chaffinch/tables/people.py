@@ -23,7 +23,7 @@ from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import InvalidInput, InvalidTable, checks
 from chaffinch.questions import is_missing
 from chaffinch.sampling import secure_words
-from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.arrays import UNREADABLE, plain_array, values_of
 from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, read_answers
 from chaffinch.tables.fingerprint import Fingerprint
@@ -211,7 +211,7 @@ def _names(
     if pa.types.is_nested(plain.type):
         raise InvalidTable("of texts or numbers that tell people apart", "lists", column=person)
     coded = plain.dictionary_encode()
-    held = [_name(value, gaps) for value in coded.dictionary.to_pylist()]
+    held = [_name(value, gaps) for value in values_of(coded.dictionary)]
     names = pa.array(held, pa.large_string()).take(coded.indices)
     empty = compute.is_null(names).to_numpy(zero_copy_only=False)
     if empty.any():
@@ -220,7 +220,7 @@ def _names(
 
 
 def _name(value: object, gaps: frozenset[str]) -> str | None:
-    if is_missing(value, gaps):
+    if value is UNREADABLE or is_missing(value, gaps):
         return None
     # Frames keep whole numbers with gaps as floats, and write them with a point.
     if isinstance(value, float) and value.is_integer():
