@@ -356,6 +356,9 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
     class Bad(kary.KaryResponders):  # type: ignore[misc]
         document_name = "Bad name"
 
+    class Nameless(kary.KaryResponders):  # type: ignore[misc]
+        document_name = None
+
     class Taken(kary.KaryResponders):  # type: ignore[misc]
         document_name = "flipped-bits"
 
@@ -394,6 +397,7 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
         (variant(__annotations__={"share": "Share"}), "name 'Share' is not defined"),
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),
+        (variant(mechanisms=(Nameless,)), "lower-case words"),
         (variant(mechanisms=(Fresh, Taken)), "one that is not taken"),
         (variant(mechanisms=(Fresh, Empty)), "mechanism Empty must be one that says its"),
     ):
@@ -511,6 +515,57 @@ def test_a_parameter_that_stands_in_no_file_is_refused(kary: Any, plan: Plan) ->
             replace(plan, parts=(part,))
     part = replace(plan.part(), protocol=weighed(Fraction(1, 4), Fraction(1, 5)))
     assert replace(plan, parts=(part,)).id != plan.id
+
+
+@dataclass(frozen=True)
+class Chance:
+    of: Fraction
+
+
+@dataclass(frozen=True)
+class OtherChance:
+    of: Fraction
+
+
+@dataclass(frozen=True)
+class LongChance(Chance):
+    more: int = 0
+
+
+def test_a_parameter_that_is_read_back_as_another_is_refused(kary: Any, plan: Plan) -> None:
+    """A document does not say which class of two it means, nor what a subclass adds."""
+
+    @dataclass(frozen=True)
+    class Parted(kary.KaryResponse):  # type: ignore[misc]
+        chance: Chance | OtherChance = Chance(Fraction(1, 2))
+        kind: ClassVar[str] = "parted"
+        mechanisms: ClassVar[tuple[type[privacy.Mechanism], ...]] = ()
+
+    protocols.register(Parted)
+    half = Fraction(1, 2)
+    for chance in (OtherChance(half), LongChance(half), LongChance(half, 3)):
+        part = replace(plan.part(), protocol=Parted(half, chance))
+        with pytest.raises(InvalidInput, match="parameters of 'parted' must be read back as"):
+            replace(plan, parts=(part,))
+    part = replace(plan.part(), protocol=Parted(half, Chance(half)))
+    assert replace(plan, parts=(part,)).part() == part
+
+
+def test_a_plan_is_not_saved_with_a_protocol_that_its_file_does_not_mean(
+    kary: Any, plan: Plan, tmp_path: Path
+) -> None:
+    class Inherited(kary.KaryResponse):  # type: ignore[misc]
+        """Has the kind of another class, which would be loaded in its place."""
+
+    path = tmp_path / "plan.json"
+    part = replace(plan.part(), protocol=Inherited(Fraction(1, 2)))
+    with pytest.raises(InvalidInput, match=r"that is registered\. Got Inherited") as refused:
+        replace(plan, parts=(part,)).save(path)
+    assert "a kind of its own" in refused.value.hint
+    forget()
+    with pytest.raises(InvalidInput, match=r"that is registered\. Got Kary"):
+        plan.save(path)
+    assert not path.exists()
 
 
 def test_what_no_ledger_could_charge_is_not_planned(kary: Any) -> None:

@@ -24,6 +24,7 @@ from chaffinch.plans.plan_document import MessagesForm, PlanForm
 from chaffinch.plans.verification import require_proof, require_reached, require_within
 from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.protocols.registry import require_registered
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
 from chaffinch.wire.document_forms import exact_text
 from chaffinch.wire.documents import (
@@ -353,6 +354,8 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that other parties can load and verify."""
+        for part in self.parts:
+            require_registered(part.protocol)
         save_document(path, _PLAN_FORMAT, PlanForm.document(self))
 
     def certificate(self) -> Certificate:

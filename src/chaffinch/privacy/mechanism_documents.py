@@ -80,7 +80,8 @@ def add_mechanisms(kinds: Iterable[type[Mechanism]]) -> None:
     found = dict(_ADDED)
     for kind in kinds:
         name, which = kind.document_name, f"document name of {kind.__name__}"
-        if not _NAME.fullmatch(name):
+        said: object = name
+        if not (isinstance(said, str) and _NAME.fullmatch(said)):
             raise InvalidInput(which, "lower-case words with hyphens, in document_name", name)
         if name in _OURS or found.setdefault(name, kind) is not kind:
             hint = hint_for_another(kind, found.get(name))

@@ -332,12 +332,18 @@ class Protocol(ABC):
 
     def document(self) -> dict[str, Any]:
         """Return the protocol as it stands in a plan file; refuse parameters that cannot."""
+        form = self.form()
         try:
-            return self.form().document(self)
+            document = form.document(self)
         except PydanticSerializationError as fault:
             rule = "whole numbers, texts, and fractions that are finite decimals"
             why = Unquoted(str(fault).partition("\n")[0])
             raise InvalidInput(f"parameters of {self.kind!r}", rule, why) from fault
+        again = form.model_validate(document).build()
+        if again != self:
+            rule = "read back as they were written: compared by value, and one type for each form"
+            raise InvalidInput(f"parameters of {self.kind!r}", rule, again)
+        return document
 
 
 def cut_chance(chance: float, records: int) -> Fraction:

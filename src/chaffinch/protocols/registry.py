@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
 from chaffinch.questions import Question
 
@@ -36,6 +36,18 @@ def protocol_named(kind: str) -> type[Protocol]:
     module, _, name = PROTOCOLS[kind].rpartition(".")
     found: type[Protocol] = getattr(importlib.import_module(module), name)
     return found
+
+
+def require_registered(protocol: Protocol) -> None:
+    """Refuse a protocol that plan files do not mean by its kind: one that merely inherited it."""
+    kind = protocol.kind
+    if kind not in known_kinds() or protocol_named(kind) is not type(protocol):
+        raise InvalidInput(
+            f"protocol of the kind {kind!r} in a plan file",
+            "the one that is registered",
+            Unquoted(type(protocol).__name__),
+            hint="give the class a kind of its own, and register it (chaffinch.protocols.register)",
+        )
 
 
 def every_protocol() -> tuple[type[Protocol], ...]:
