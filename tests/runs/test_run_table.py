@@ -403,6 +403,24 @@ def test_a_release_that_waits_is_returned_only_where_the_same_ledger_pays(
     assert not any((state_folder() / "unreturned").iterdir())
 
 
+def test_a_release_that_cannot_be_removed_stays_for_the_same_call(
+    plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = Path.unlink
+
+    def refused(path: Path, *, missing_ok: bool = False) -> None:
+        if path.parent.parent.name == "unreturned":
+            raise PermissionError(errno.EACCES, "")
+        usual(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        with pytest.raises(StorageFault, match="state folder"):
+            cf.run(plan, table)
+    assert cf.run(plan, table).reports == USERS
+    assert len(releases_of(table)) == 1
+
+
 def test_a_release_that_was_staged_and_paid_for_is_returned_by_the_same_call(
     folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,8 +183,11 @@ class ReturnedOnly:
                 raise storage_fault("state folder", error, verb="write") from None
             try:
                 yield
-                for target in self.targets:
-                    target.unlink(missing_ok=True)
+                try:
+                    for target in self.targets:
+                        target.unlink(missing_ok=True)
+                except OSError as error:
+                    raise storage_fault("state folder", error, verb="write") from None
             finally:
                 with suppress(OSError):
                     self.folder.rmdir()  # unless something is kept
