@@ -42,6 +42,11 @@ class Part:
         """Return how many different messages this question has."""
         return self.protocol.codes(self.question)
 
+    @cached_property
+    def message_names(self) -> tuple[str, ...]:
+        """Return what each message of this question says, in words."""
+        return self.protocol.message_names(self.question)
+
     @property
     def slots(self) -> int:
         """Return how many slots of a report belong to this question."""

@@ -35,6 +35,7 @@ from chaffinch.wire.documents import (
     require_round_trip,
     save_document,
 )
+from chaffinch.wire.messages import EMPTY
 from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 _PLAN_FORMAT = "chaffinch/plan@1"
 
+NOTHING = "nothing"
+"""What a message says that only fills a report up."""
 _RULE = f"a plan in the format {_PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000
@@ -164,6 +167,26 @@ class Plan:
     def codes(self) -> int:
         """Return how many different messages there are."""
         return sum(part.codes for part in self.parts)
+
+    @cached_property
+    def message_names(self) -> tuple[str, ...]:
+        """Return for every code, in order, what a message says, in words that people read.
+
+        Where a plan has several parts the name of the question stands before it. ``message_name``
+        also knows the empty messages that fill a report up.
+
+        >>> import chaffinch as cf
+        >>> made = cf.plan(cf.Bit(), users=10_000, target=cf.Target(1.0, 1e-6), max_messages=1)
+        >>> made.message_names, made.message_name(0)
+        (('yes',), 'yes')
+        """
+        if len(self.parts) == 1:
+            return self.parts[0].message_names
+        return tuple(f"{one.name}: {name}" for one in self.parts for name in one.message_names)
+
+    def message_name(self, code: int) -> str:
+        """Return what a message says; of the code of an empty slot "nothing"."""
+        return NOTHING if code == EMPTY else self.message_names[code]
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

@@ -167,6 +167,22 @@ class Protocol(ABC):
         """Return how many different messages there are: one for each label, or more."""
         return len(self.labels(question))
 
+    def message_names(self, question: Question) -> tuple[str, ...]:
+        """Return for every code, in order, what it says, in words that people read.
+
+        As a rule a code says that its label holds: "chrome", or of flags "dark mode: yes". Where
+        a label has several codes they are numbered, unless a protocol says more. No two are alike.
+        """
+        labels = self.labels(question)
+        if question.shape == "flags":
+            labels = tuple(f"{label}: yes" for label in labels)
+        each, rest = divmod(self.codes(question), len(labels))
+        if rest:
+            return tuple(f"message {code + 1}" for code in range(self.codes(question)))
+        if each == 1:
+            return labels
+        return tuple(f"{label}, message {one + 1}" for label in labels for one in range(each))
+
     @abstractmethod
     def report_slots(self, question: Question) -> int:
         """Return how many slots a report has."""
@@ -397,6 +413,20 @@ def settle_levels(question: Question, places: NDArray[Any], words: Words) -> NDA
     if isinstance(question, Cross) and question.levels is not None:
         return _round_heights(places, words)
     return places
+
+
+def amount_text(question: Number, share: float, *, sign: str = "") -> str:
+    """Return a part of a number's range in words: how far a message moves the sum.
+
+    >>> amount_text(Number(0, 60, unit="minutes"), 0.25, sign="+")
+    '+15 minutes'
+    """
+    return unit_text(question, f"{sign}{share * (question.high - question.low):.5g}")
+
+
+def unit_text(question: Number, written: str) -> str:
+    """Return a number that is written already with the unit of its question behind it."""
+    return f"{written} {question.unit}" if question.unit else written
 
 
 def answer_labels(question: Question) -> tuple[str, ...]:

@@ -24,9 +24,12 @@ from chaffinch.protocols.base import (
     Setting,
     Thermometer,
     Variant,
+    amount_text,
     check_chance,
+    number_question,
     numerator,
     round_by_chance,
+    unit_text,
 )
 from chaffinch.protocols.flipped_records import flip_row
 from chaffinch.questions import Number, Question
@@ -75,6 +78,25 @@ class Encoded(Protocol):
             return ("total",)
         width = (question.high - question.low) / self.resolution
         return tuple(f"{question.low + step * width:g}" for step in range(self.resolution))
+
+    def message_names(self, question: Question) -> tuple[str, ...]:
+        """Return what a bit adds to the lower bound, or that the number is above its step.
+
+        >>> steps = Encoded(Fraction(1, 4), 4, together=True)
+        >>> steps.message_names(Number(0, 60, unit="minutes"))
+        ('+15 minutes',)
+        """
+        number = number_question(question)
+        if self.together:
+            return (amount_text(number, 1 / self.resolution, sign="+"),)
+        width = (number.high - number.low) / self.resolution
+        steps = [number.low + step * width for step in range(self.resolution)]
+        # Few digits read well; of a narrow range far from 0 all of them are needed.
+        for digits in (10, 17):
+            written = [f"{step:.{digits}g}" for step in steps]
+            if len({*written}) == len(steps):
+                break
+        return tuple(f"above {unit_text(number, one)}" for one in written)
 
     def report_slots(self, question: Question) -> int:  # noqa: ARG002
         """Return a slot for each bit."""

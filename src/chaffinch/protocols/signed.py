@@ -39,8 +39,10 @@ from chaffinch.protocols.base import (
     Setting,
     Thermometer,
     Variant,
+    amount_text,
     answer_labels,
     check_chance,
+    number_question,
     round_by_chance,
 )
 from chaffinch.questions import Question
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
     from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
 
+_SIGNS = "+\N{MINUS SIGN}"
 _NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
@@ -166,6 +169,27 @@ class Signed(Protocol):
     def codes(self, question: Question) -> int:
         """Return two codes for each value or digit: plus, and behind it minus."""
         return 2 * len(self.labels(question)) * len(self.digits)
+
+    def message_names(self, question: Question) -> tuple[str, ...]:
+        """Return what a plus says and what a minus says, for each value or digit.
+
+        Of a choice a minus takes a plus back. Of a bit or a flag plus is yes and minus is no, and
+        their noise takes both back. Of a number every message of an answer moves it by as much to
+        either side of the middle of the range.
+
+        >>> Signed(Fraction(1, 2), (), 10, 8, steps=4).message_names(Number(0, 60))
+        ('+7.5', '−7.5')
+        """
+        if self.steps is not None:
+            # All pluses are the upper bound and all minuses the lower one: half a range away.
+            number = number_question(question)
+            moves = [weight / self.resolution / 2 for weight in self.weights]
+            return tuple(amount_text(number, move, sign=s) for move in moves for s in _SIGNS)
+        if question.shape == "choice":
+            return tuple(f"{sign}{label}" for label in self.labels(question) for sign in _SIGNS)
+        if question.shape == "bit":
+            return ("yes", "no")
+        return tuple(f"{label}: {s}" for label in self.labels(question) for s in ("yes", "no"))
 
     def answer_messages(self, question: Question) -> int:
         """Return how many messages an answer always has."""
