@@ -1,7 +1,8 @@
 """Plan a collection: questions, protocols, what they cost and what they promise.
 
-The names here are what a plan can be asked that only its planner can answer. ``plans.plan`` knows
-no more of this room, and a device that asks nothing of the kind loads none of it (PEP 562).
+The names here are what a plan can be asked that only its planner can answer, and what can be asked
+before there is one (``price``). ``plans.plan`` knows no more of this room, and a device that asks
+nothing of the kind loads none of it (PEP 562).
 """
 
 from __future__ import annotations
@@ -16,29 +17,37 @@ if TYPE_CHECKING:
     from chaffinch.planning.costs.collection import cost_of
     from chaffinch.planning.costs.cost import Cost, Prices
     from chaffinch.planning.explanation import explain, plan_html
+    from chaffinch.planning.price_curve import Price, price
+    from chaffinch.planning.wishes import margin_of
 
 __all__ = [
     "Candidate",
     "Certificate",
     "Cost",
+    "Price",
     "Prices",
     "certify",
     "choose",
     "cost_of",
     "explain",
+    "margin_of",
     "plan_html",
+    "price",
 ]
 
 _NAMES = {
     "Candidate": "candidates",
     "Certificate": "certificate",
     "Cost": "costs.cost",
+    "Price": "price_curve",
     "Prices": "costs.cost",
     "certify": "certificate",
     "choose": "choosing",
     "cost_of": "costs.collection",
     "explain": "explanation",
+    "margin_of": "wishes",
     "plan_html": "explanation",
+    "price": "price_curve",
 }
 
 

@@ -18,6 +18,7 @@ from chaffinch.questions import Question
 
 _LARGEST_EPSILON = 300.0
 """Beyond it a centre adds no noise to speak of, and masses leave the range of floats."""
+_LAPLACE = "discrete Laplace"
 _STEPS = 64
 _LEFT_OUT = 1e-6
 """The part of delta that the tails of Gaussian noise may cost."""
@@ -70,6 +71,24 @@ class _CentralNoise(NamedTuple):
     """In people, or in ranges of a number."""
     delta: float
     """What was proven of it at the promised epsilon."""
+    steps: int = 1
+    """In how many whole steps of the noise one person or range is counted."""
+
+    def margin(self, alpha: float) -> float:
+        """Return what the noise exceeds with a chance of at most ``alpha``, in people or ranges.
+
+        >>> _CentralNoise("discrete Laplace", 0.5, 2.0, 0.0).margin(0.05)
+        4.0
+        """
+        if self.name == _LAPLACE:
+            # P[|X| > k] = 2·a^(k + 1)/(1 + a) of masses like a^|k|.
+            tail = math.log(alpha * (1.0 + self.parameter) / 2.0) / math.log(self.parameter)
+            return max(0, math.ceil(tail * (1 - 1e-12)) - 1) / self.steps
+        sigma = self.parameter * self.steps
+        reach = np.arange(math.ceil(sigma * math.sqrt(-2.0 * math.log(alpha / 1e6))) + 2)
+        heights = np.exp(-0.5 * (reach / sigma) ** 2) * np.where(reach > 0, 2.0, 1.0)
+        within = np.cumsum(heights) / heights.sum()
+        return int(np.searchsorted(within, 1.0 - alpha)) / self.steps
 
 
 def central_noises(question: Question, epsilon: float, delta: float) -> list[_CentralNoise]:
@@ -102,6 +121,16 @@ def central_error(question: Question, epsilon: float, delta: float) -> float:
     1.357
     """
     return min(one.standard_error for one in central_noises(question, epsilon, delta))
+
+
+def central_margin(question: Question, epsilon: float, delta: float, alpha: float) -> float:
+    """Return how far the intervals of a trusted centre reach: in people, or ranges of a sum.
+
+    >>> from chaffinch.questions import Bit
+    >>> central_margin(Bit(), 1.0, 1e-6, 0.05)
+    3.0
+    """
+    return min(one.margin(alpha) for one in central_noises(question, epsilon, delta))
 
 
 def people_with_centre(error: float, people: int, central: float) -> int:
@@ -155,7 +184,7 @@ def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> _Cen
     loss = find_largest(_log_excess(reached, delta), pure, least=pure, most=2.0 * epsilon) or pure
     ratio = math.exp(-loss)
     error = math.sqrt(2.0 * ratio) / (1.0 - ratio) / steps
-    return _CentralNoise("discrete Laplace", ratio, error, reached(loss))
+    return _CentralNoise(_LAPLACE, ratio, error, reached(loss), steps)
 
 
 def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise | None:
@@ -179,7 +208,8 @@ def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _Ce
     found = loss(inverse)
     noise = (steps - found.places) / 2
     error = math.sqrt(float((noise**2 * found.mass).sum())) / steps
-    return _CentralNoise("discrete Gaussian", 1.0 / inverse / steps, error, reached(inverse))
+    sigma = 1.0 / inverse / steps
+    return _CentralNoise("discrete Gaussian", sigma, error, reached(inverse), steps)
 
 
 def _log_excess(reached: Callable[[float], float], delta: float) -> Callable[[float], float]:

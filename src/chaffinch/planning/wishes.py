@@ -24,7 +24,7 @@ from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.plans.expansion import COUNT_SHARE, Asked, counts_gaps, expanded
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.parts import Part
-from chaffinch.plans.plan import require_missing_rule
+from chaffinch.plans.plan import Plan, require_missing_rule
 from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.privacy.numerics import special
@@ -340,16 +340,30 @@ def largest_margin(
     Intervals miss with a chance of at most ``alpha``: each by itself, or all of a question
     ``together``.
     """
-    found = []
+    return max(_margins(parts, reports, alpha, together=together).values())
+
+
+def margin_of(plan: Plan, confidence: float, question: str | None, *, together: bool) -> float:
+    """Return how wide the intervals of a release will be; see ``Plan.margin``."""
+    alpha = miss_chance(confidence)
+    found = _margins(plan.parts, plan.reports, alpha, together=together)
+    return max(found.values()) if question is None else found[plan.part(question).name]
+
+
+def _margins(
+    parts: Sequence[Part], reports: int, alpha: float, *, together: bool
+) -> dict[str, float]:
+    """Return the margin of every question by its name."""
+    found = {}
     for place, part in enumerate(parts):
         if counts_gaps(part.question):
-            found.append(_margin_of_answered(part, parts[place + 1], reports, alpha))
+            found[part.name] = _margin_of_answered(part, parts[place + 1], reports, alpha)
         elif part.question.shape == "number":
-            found.append(_margin_of_mean(part, reports, alpha))
+            found[part.name] = _margin_of_mean(part, reports, alpha)
         else:
             sharing = len(part.labels) if together else 1
-            found.append(_margin_of_count(part, reports, alpha / sharing))
-    return max(found)
+            found[part.name] = _margin_of_count(part, reports, alpha / sharing)
+    return found
 
 
 def _margin_of_count(part: Part, reports: int, alpha: float) -> float:
