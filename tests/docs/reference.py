@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import chaffinch
-from chaffinch import errors, reach, runs
+from chaffinch import errors, planning, reach, runs
 from chaffinch.plans.plan import plan_schema
 from chaffinch.reach.planning.reach_plan import plan_schema as reach_plan_schema
 from chaffinch.reach.release import release_schema as reach_release_schema
@@ -50,6 +50,8 @@ def pipeline_page() -> Iterator[str]:
     for name in chaffinch.simulate.__all__:
         thing = getattr(chaffinch.simulate, name)
         yield from entry(f"chaffinch.simulate.{name}", thing, level=2)
+    for name in ("Price", "price"):
+        yield from entry(f"chaffinch.planning.{name}", getattr(planning, name), level=2)
     for name in sorted(set(runs.__all__) - set(chaffinch.__all__)):
         yield from entry(f"chaffinch.runs.{name}", getattr(runs, name), level=2)
 

@@ -39,7 +39,7 @@ from chaffinch.sampling import secure_words
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.inbox import Upload
-from chaffinch.simulate import SeededWords, audit, simulate, uniform
+from chaffinch.simulate import SeededWords, audit, collect, guessing_game, simulate, uniform
 from chaffinch.wire.key_lists import KeyList
 from tests.meta import repository
 from tests.services.oracle import write_segment
@@ -619,3 +619,13 @@ def test_the_page_names_all_that_must_be_written(kary: Any) -> None:
     assert lines[-1] == "register(KaryResponse)"
     assert lines[-1] in page
     assert "tests/protocols/kary.py" in page
+
+
+def test_its_messages_have_names_and_can_be_looked_at(plan: Plan) -> None:
+    assert plan.message_names == ("tea", "coffee", "milk", "none")
+    seen = collect(plan, ANSWERS, seed=1)
+    assert [name for name, _ in seen.analyzer.rows()] == list(plan.message_names)
+    assert seen.analyzer.messages == seen.shuffler.envelopes == USERS
+    score = guessing_game(plan).score(20_000, seed=1)
+    # More often than by a coin, and not more than is promised: 1e-9 of chance is 6 deviations.
+    assert 52 < score.of_hundred < score.promise + 2

@@ -19,7 +19,6 @@ from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Number, Question
 from chaffinch.simulate import SeededWords
 from chaffinch.wire.messages import EMPTY
-from tests.protocols.kary import KaryResponse
 from tests.simulate.settings import SMALL, chance, planned
 
 NEVER = Fraction(1, 1 << 64)
@@ -153,14 +152,8 @@ def test_a_plan_of_several_questions_names_them() -> None:
     assert len(plan.message_names) == plan.codes
 
 
-def test_protocols_from_outside_have_names() -> None:
-    kary = KaryResponse(chance(0.2))
-    assert kary.message_names(DRINKS) == ("tea", "coffee", "milk")
-    assert kary.message_names(cf.Bit()) == ("no", "yes")
-
-
-class Twice(KaryResponse):
-    """Three messages for each value, of which it says nothing, and then one more."""
+class Tripled(Decoys):
+    """A protocol from outside: it has three messages for each value, and says nothing of them."""
 
     more = 0
 
@@ -168,12 +161,17 @@ class Twice(KaryResponse):
         return 3 * len(self.labels(question)) + self.more
 
 
+class Odd(Tripled):
+    """One message more, which belongs to no value."""
+
+    more = 1
+
+
 def test_protocols_that_say_nothing_of_their_codes_have_numbered_ones() -> None:
-    named = Twice(chance(0.2)).message_names(cf.Bit())
+    named = Tripled(1, chance(0.2)).message_names(cf.Bit())
     assert named == tuple(f"{label}, message {one}" for label in ("no", "yes") for one in (1, 2, 3))
-    odd = Twice(chance(0.2))
-    object.__setattr__(odd, "more", 1)
-    assert odd.message_names(cf.Bit()) == tuple(f"message {one}" for one in range(1, 8))
+    odd = Odd(1, chance(0.2)).message_names(cf.Bit())
+    assert odd == tuple(f"message {one}" for one in range(1, 8))
 
 
 def test_steps_far_from_zero_are_told_apart() -> None:

@@ -6,7 +6,7 @@ one comparison of a secure word with a whole number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,19 @@ def encode_with(
     round: int | None = None,  # noqa: A002
 ) -> Report:
     """Return a report drawn from given words: for ``encode`` and for simulations."""
-    origin = Origin.of(plan, round)
     questions = plan.questions.values()
     numbers = map(prepare_answer, questions, _answers(answer, plan))
-    answers = spread_answers(plan.parts, numbers)
+    return encode_prepared(spread_answers(plan.parts, numbers), plan, words, round)
+
+
+def encode_prepared(
+    answers: Sequence[Any],
+    plan: Plan,
+    words: Words,
+    round: int | None = None,  # noqa: A002
+) -> Report:
+    """Return the report of an answer to each part of a plan, as ``prepare_answer`` gives them."""
+    origin = Origin.of(plan, round)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
         sent = given

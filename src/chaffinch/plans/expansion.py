@@ -34,14 +34,23 @@ class Asked(NamedTuple):
     """The number of which this bit says whether it was answered; nobody is asked it."""
 
 
-class _Asking(Protocol):
+class Asking(Protocol):
     """A part of a plan, as far as answers go."""
 
     @property
-    def question(self) -> Question: ...
+    def name(self) -> str:
+        """Return what it is called."""
+        ...
 
     @property
-    def answers_to(self) -> str | None: ...
+    def question(self) -> Question:
+        """Return what is asked."""
+        ...
+
+    @property
+    def answers_to(self) -> str | None:
+        """Return the number of which it says whether it was answered."""
+        ...
 
 
 def expanded(questions: Iterable[tuple[str, Question]]) -> tuple[Asked, ...]:
@@ -63,7 +72,7 @@ def counts_gaps(question: Question) -> bool:
     return isinstance(question, Number) and question.missing == COUNT
 
 
-def spread_answers(parts: Sequence[_Asking], answers: Iterable[Any]) -> list[Any]:
+def spread_answers(parts: Sequence[Asking], answers: Iterable[Any]) -> list[Any]:
     """Return what each part is told, from the answers to the questions: one, or many at once.
 
     >>> spread_answers(expanded([("delay", Number(0, 60, missing="count"))]), [float("nan")])

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.protocols.noise import Floats, Noise
@@ -28,6 +28,8 @@ LONGEST = 1 << 14
 _REACH = 12.0
 _SURE = 60.0
 _NEVER_SEEN = 1e-30
+_TINIEST = 1e-300
+"""Far out in a long law, masses leave the range of floats."""
 
 
 class Likelihood(ABC):
@@ -160,13 +162,18 @@ class SignedLikelihood(Likelihood):
         """Return the log of the law of plus − minus, from −window to window."""
         mass = negative_binomial(self.ratio, self.share, _NEVER_SEEN).mass.astype(np.float64)
         # One law against its mirror image: a difference of 0 stands in the middle.
-        return np.log(np.convolve(mass, mass[::-1]))
+        return np.asarray(np.log(np.maximum(np.convolve(mass, mass[::-1]), _TINIEST)))
 
     @cached_property
     def _cover(self) -> Floats:
         rates = tuple(self.share * rate for rate in self.flood)
-        mass = Flood(rates, self.ratio**2).law(_NEVER_SEEN).mass
-        return np.asarray(np.log(mass), np.float64)
+        try:
+            mass = Flood(rates, self.ratio**2).law(_NEVER_SEEN).mass
+        except GuaranteeNotProven:
+            # Of a crowd many times larger than the noise was cut for the law is too long to follow,
+            # and one message in it tells next to nothing.
+            return np.zeros(1)
+        return np.asarray(np.log(np.maximum(mass, _TINIEST)), np.float64)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from chaffinch.protocols.noise import Truth
 from chaffinch.simulate.accuracy import Simulation, simulate
 from chaffinch.simulate.audits import Audit, Finding, audit
+from chaffinch.simulate.guessing import Guess, GuessingGame, Score, guessing_game
 from chaffinch.simulate.populations import Population, from_column, uniform, zipf
 from chaffinch.simulate.publishers import (
     Publishers,
@@ -25,22 +26,33 @@ from chaffinch.simulate.publishers import (
 from chaffinch.simulate.randomizers import RandomizerAudit, audit_randomizer
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.simulate.small_collections import Pipeline
+from chaffinch.simulate.views import AnalyzerView, Collection, Device, Sender, ShufflerView, collect
 
 __all__ = [
+    "AnalyzerView",
     "Audit",
+    "Collection",
+    "Device",
     "Finding",
+    "Guess",
+    "GuessingGame",
     "Pipeline",
     "Population",
     "Publishers",
     "RandomizerAudit",
+    "Score",
     "SeededWords",
+    "Sender",
+    "ShufflerView",
     "Simulation",
     "Truth",
     "audit",
     "audit_randomizer",
+    "collect",
     "disjoint",
     "draw_logos",
     "from_column",
+    "guessing_game",
     "heavy_tailed",
     "independent",
     "nested",

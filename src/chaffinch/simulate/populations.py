@@ -6,7 +6,7 @@ a billion people take no more room than ten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,15 @@ def from_column(
     asked: _Asked, answers: Any, *, columns: Mapping[str, str] | None = None
 ) -> Population:
     """Return people with given answers: a column, or a table with a column per question."""
-    table = answers if isinstance(answers, Table) else open_table(answers)
     parts = _parts(asked)
+    return count_people(parts, column_numbers(parts, answers, columns))
+
+
+def column_numbers(
+    parts: Sequence[expansion.Asking], answers: Any, columns: Mapping[str, str] | None = None
+) -> list[NDArray[Any]]:
+    """Return the answers in a column or a table as numbers: an array for each part of a plan."""
+    table = answers if isinstance(answers, Table) else open_table(answers)
     named = [one for one in parts if one.answers_to is None]
     given = dict(columns or {})
     if len(named) == 1 and not given and len(table.columns) == 1:
@@ -124,9 +131,13 @@ def from_column(
             column: Any = held if len(held) > 1 else held[one.name]
             shown = place.get(one.name, one.name)
             pieces.append(numbers_of(one.question, column, name=shown, gaps=table.gaps))
-    told = spread_answers(parts, map(np.concatenate, found))
+    return spread_answers(parts, map(np.concatenate, found))
+
+
+def count_people(parts: Sequence[expansion.Asking], numbers: Sequence[NDArray[Any]]) -> Population:
+    """Return people whose answers are numbers already, as an encoder takes them."""
     truths = tuple(
-        _count_answers(part.question, numbers) for part, numbers in zip(parts, told, strict=True)
+        _count_answers(part.question, told) for part, told in zip(parts, numbers, strict=True)
     )
     return Population(truths[0].people, truths)
 

@@ -22,6 +22,8 @@ _BRANCHES = (
     "other world",
     "crowd",
     "columns",
+    "shown people",
+    "guesses",
 )
 """The components that draw; the place in this list is the key of a branch."""
 _MOST_SEED = (1 << 128) - 1
