@@ -177,6 +177,7 @@ class Signed(Protocol):
         their noise takes both back. Of a number every message of an answer moves it by as much to
         either side of the middle of the range.
 
+        >>> from chaffinch.questions import Number
         >>> Signed(Fraction(1, 2), (), 10, 8, steps=4).message_names(Number(0, 60))
         ('+7.5', '−7.5')
         """
