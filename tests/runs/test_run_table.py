@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch import reach
 from chaffinch.disk.files import state_folder
 from chaffinch.disk.staged import StagedFiles
 from chaffinch.errors import BudgetExhausted, DataRepeated, InvalidInput, InvalidTable, StorageFault
@@ -48,6 +49,10 @@ def all_forms(folder: Path, table: Columns) -> dict[str, Any]:
         "pandas": pandas.DataFrame(table),
         "polars": pl.DataFrame(table),
         "arrow": arrow,
+        "rows": arrow.to_pylist(),
+        "rows that come once": iter(arrow.to_pylist()),
+        "batches that come once": iter(arrow.to_batches(max_chunksize=7)),
+        "a query": pl.DataFrame(table).lazy(),
         "a reader": arrow.to_reader(),
         "csv": folder / "people.csv",
         "text path": str(folder / "people.csv"),
@@ -106,6 +111,23 @@ def test_what_the_command_has_released_is_refused_in_python_in_any_form(
     assert cf.run(plan, table).reports == USERS
 
 
+def test_every_verb_takes_what_a_run_takes(folder: Path, plan: cf.Plan, table: Columns) -> None:
+    audience = reach.plan(cf.Audience(["a"]), sizes=[USERS], target=cf.Target(1, 1e-6))
+    for name, form in all_forms(folder, table).items():
+        verbs: list[Callable[[Any], Any]] = [
+            lambda one: cf.check(one, plan).rows == USERS,
+            lambda one: cf.draft_survey(one).kinds["tea"] == "bit",
+            lambda one: cf.encode_many(one, plan).count == USERS,
+            lambda one: reach.encode(
+                one, audience, publisher="a", key=reach.new_key(), column="cups"
+            ),
+        ]
+        once = name in {"a reader", "a stream"} or "once" in name
+        for verb in verbs:
+            # What comes once is made anew for each.
+            assert verb(all_forms(folder, table)[name] if once else form), name
+
+
 def test_a_refused_table_is_known_before_anything_is_planned_or_encoded(
     folder: Path, plan: cf.Plan, table: Columns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,11 +177,35 @@ def test_a_frame_is_known_however_it_holds_its_cells(table: Columns) -> None:
         "own types": frame.convert_dtypes(),
         "from pandas": pl.from_pandas(frame),
         "seconds": frame.astype({"when": "datetime64[s, UTC]"}),
+        "objects": frame.astype(object),
+        "rows": pl.DataFrame(cells).to_dicts(),
+        "rows that come once": iter(pl.DataFrame(cells).to_dicts()),
+        "batches": pa.table(cells).to_batches(max_chunksize=7),
+        "a query": pl.DataFrame(cells).lazy(),
+        "records": pa.table(cells).to_struct_array(),
     }
     digests = {name: digest_of(form) for name, form in forms.items()}
     assert len(set(digests.values())) == 1, digests
     for name, cell in (("when", days[0]), ("age", 0), ("weight", 1e-9), ("new", False)):
         assert digest_of(cells | {name: [cell, *cells[name][1:]]}) != digests["columns"], name
+
+
+def test_objects_of_several_kinds_have_one_name(table: Columns) -> None:
+    cells = table | {"odd": [2**70, *["a", 1, True, 2.5] * (USERS // 4)][:USERS]}
+    plain = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    forms = [cells, pandas.DataFrame(cells), plain, iter(plain)]
+    assert len({digest_of(form) for form in forms}) == 1
+    assert digest_of(cells) != digest_of(table)
+
+
+def test_numbers_of_an_array_have_the_name_of_their_columns() -> None:
+    rows = [(number, number / 4) for number in range(9)]
+    columns = dict(zip("ab", map(list, zip(*rows, strict=True)), strict=True))
+    digests = {
+        digest_of(np.array(rows, dtype=[("a", order + "i4"), ("b", order + "f8")]))
+        for order in "<>"
+    }
+    assert digests == {digest_of(columns)}
 
 
 def test_which_cells_share_a_row_tells_tables_apart(plan: cf.Plan, table: Columns) -> None:
@@ -174,7 +220,7 @@ def test_which_cells_share_a_row_tells_tables_apart(plan: cf.Plan, table: Column
 def test_a_column_that_cannot_be_read_does_not_matter(plan: cf.Plan, table: Columns) -> None:
     odd: dict[str, Any] = {
         "mixed": pandas.DataFrame(table | {"odd": [{"x": 1}, object()] * (USERS // 2)}),
-        "large": pandas.DataFrame(table | {"odd": [2**70] * USERS}),
+        "large": pl.DataFrame(table | {"odd": pl.Series([2**70] * USERS, dtype=pl.Int128)}),
         "deque": table | {"odd": deque(range(USERS))},
         "set": table | {"odd": set(range(USERS))},
         "dict": table | {"odd": dict.fromkeys(range(USERS))},

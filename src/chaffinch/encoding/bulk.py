@@ -50,10 +50,11 @@ def encode_many(
 ) -> Reports:
     """Return the reports of many people: a column of answers, or a table for a survey.
 
-    ``answers`` may be a sequence, an array, an Arrow, pandas or polars column or frame, or a
-    path to a file; ``columns`` says which column answers which question where the names
-    differ. Flags may also stand in yes/no columns named after them. Each report has the law
-    of ``encode``. A plan of several rounds must be told which ``round`` they are for.
+    ``answers`` may be a sequence, an array, a column or frame of Arrow, pandas or polars, rows that
+    are mappings, or a path to a file: all that ``run`` takes. ``columns`` says which column answers
+    which question where the names differ. Flags may also stand in yes/no columns named after them.
+    Each report has the law of ``encode``. A plan of several rounds must be told which ``round``
+    they are for.
     ``table`` says how texts are written, with the keys of ``[table]`` in a survey file
     (``{"decimal": ",", "missing_values": ["NA"]}``); here no way to write numbers is guessed.
     A value that a question lists is an answer, however it is spelled.

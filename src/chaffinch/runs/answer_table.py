@@ -35,7 +35,7 @@ class TableInput:
     """A table that was not opened yet, with what the caller says of its format and its people."""
 
     source: Any = field(repr=False)
-    """A path, ``-`` for the pipe, an address, a stream, a frame, an Arrow object, or columns."""
+    """A path, ``-`` for the pipe, an address, a stream, or anything of ``tables.objects``."""
     format: str | None = None
     settings: Settings = field(default_factory=Settings)
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -58,9 +58,10 @@ def run(  # noqa: PLR0913 - what the command has options for
     a ``Plan``. ``plan`` is the plan of a survey that was planned before. ``round`` is the number of
     this round, for a plan of several; ``group`` the public group, for a survey with ``by_public``.
 
-    **The table** is a path (CSV, TSV, JSONL, Parquet, Arrow), an address, a stream, an Arrow table,
-    a data frame of pandas or polars, or a mapping of columns. ``columns`` says which column answers
-    which question where the names differ. ``person`` is the column that identifies people, and
+    **The table** is a path (CSV, TSV, JSONL, Parquet, Arrow), an address, a stream, a frame or a
+    query (pandas, polars, DuckDB, whatever offers a stream of Arrow), a structured array, a mapping
+    of columns, or rows that are mappings. ``columns`` says which column answers which question
+    where the names differ. ``person`` is the column that identifies people, and
     ``rows_are_people`` says that every row is another person; without either, a release protects
     rows. ``format`` and ``written`` (the keys of ``[table]`` in a survey file) say how texts are
     written.

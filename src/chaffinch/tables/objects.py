@@ -1,9 +1,15 @@
-"""Tables that are in memory already: Arrow objects, frames, mappings, plain sequences."""
+"""Tables that are in memory already: Arrow objects, frames, arrays, rows, columns.
+
+Whatever offers the Arrow PyCapsule interface is read through it, without a word about who made it.
+The rest is plain Python and numpy. Reading one column never fails for what is in another one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 
 ONLY = "answers"
 """The name of the column that a plain sequence becomes."""
+_ROWS = 1 << 16
+"""Rows of Python objects that become Arrow columns at a time, as those of a mapping do."""
 
 
 def form_of(source: Any) -> Literal["path", "stream", "reader", "memory"]:
@@ -46,14 +54,22 @@ def open_object(source: Any) -> Opened:
         return _read_once(source)
     if isinstance(source, Mapping):
         return _mapping(source)
+    if hasattr(type(source), "collect_schema") and hasattr(type(source), "collect"):
+        source = _collected(source)
     if _speaks_arrow(source):
-        return _frame(source) if hasattr(type(source), "columns") else _series(source)
-    sized = hasattr(source, "__len__") and hasattr(source, "__getitem__")
-    if not sized or isinstance(source, (bytes, bytearray)):
+        return _frame(source) if _holds_columns(source) else _capsule(source)
+    if isinstance(source, np.ndarray):
+        return _array(source)
+    unfit = isinstance(source, (bytes, bytearray, memoryview, AbstractSet))
+    if unfit or not isinstance(source, Iterable):
         raise InvalidInput(
-            "table", "a path, a stream, an Arrow object, a frame or sequences", type(source)
+            "table", "a path, a stream, an Arrow object, a frame, rows or columns", type(source)
         )
-    return _mapping({ONLY: source})
+    return _sequence(source)
+
+
+# ----------------------------------------------------------------------------
+# What speaks Arrow.
 
 
 def _read_once(source: Any) -> Opened:
@@ -67,6 +83,40 @@ def _read_once(source: Any) -> Opened:
     return Opened(source.schema.names, None, stream)
 
 
+def _holds_columns(source: Any) -> bool:
+    """Return whether something has its columns in memory.
+
+    A relation has columns, too, but no array: each reading would run its query again, which may
+    give other rows.
+    """
+    return hasattr(type(source), "columns") and hasattr(type(source), "__array__")
+
+
+def _collected(query: Any) -> Any:
+    """Return the frame of a query that was not run yet; what it complains of may show cells."""
+    try:
+        return query.collect()
+    except Exception:  # noqa: BLE001 - any library may have made it, with errors of its own
+        raise _unreadable() from None
+
+
+def _capsule(source: Any) -> Opened:
+    """Read a stream of columns, or of one column, to its end: it may be there only once."""
+    import pyarrow as pa
+
+    streams = hasattr(type(source), "__arrow_c_stream__")
+    try:
+        whole = pa.chunked_array(source) if streams else pa.array(source)
+    except Exception:  # noqa: BLE001 - as for a query
+        # A series of objects of several kinds is no Arrow array, but it is a sequence.
+        if not isinstance(source, Iterable):
+            raise _unreadable() from None
+        return _mapping({ONLY: source})
+    if pa.types.is_struct(whole.type):
+        return _frame(pa.Table.from_struct_array(whole))
+    return _frame(pa.table({ONLY: whole}))
+
+
 def _frame(source: Any) -> Opened:
     """Read anything with columns that speaks Arrow, converting the chosen columns only."""
     import pyarrow as pa
@@ -74,50 +124,141 @@ def _frame(source: Any) -> Opened:
     arrow = isinstance(source, (pa.Table, pa.RecordBatch))
     names = source.schema.names if arrow else [str(name) for name in source.columns]
 
-    def stream(columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
-        def read() -> Iterator[pa.RecordBatch]:
-            chosen = _chosen(source, columns)
-            if hasattr(chosen, "__arrow_c_stream__"):
-                yield from pa.RecordBatchReader.from_stream(chosen)
-            else:
-                yield pa.record_batch(chosen)
-
-        yield from _safely(read())
+    def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+        reader = _reader(_chosen(source, names, columns))
+        if reader is not None:
+            yield from _safely(reader)
+        elif not hasattr(type(source), "iloc"):
+            raise _unreadable(_first_unreadable(source, names, columns))
+        else:
+            # A column of pandas may hold objects of any kinds, as a list does.
+            places = {name: source.iloc[:, names.index(name)] for name in columns}
+            yield from _mapping(places).stream(columns, rows)
 
     rows = source.num_rows if arrow else len(source) if hasattr(type(source), "__len__") else None
     return Opened(names, rows, stream)
 
 
-def _chosen(source: Any, columns: tuple[str, ...]) -> Any:
+def _reader(source: Any) -> Any | None:
+    """Return the batches of a frame, or None where it cannot be converted."""
+    import pyarrow as pa
+
+    try:
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(source)
+        return [pa.record_batch(source)]
+    except Exception:  # noqa: BLE001 - as for a query
+        return None
+
+
+def _first_unreadable(source: Any, names: Sequence[str], columns: tuple[str, ...]) -> str | None:
+    alone = ((name, _reader(_chosen(source, names, (name,)))) for name in columns)
+    return next((name for name, reader in alone if reader is None), None)
+
+
+def _chosen(source: Any, names: Sequence[str], columns: tuple[str, ...]) -> Any:
     import pyarrow as pa
 
     if isinstance(source, (pa.Table, pa.RecordBatch)):
         return source.select(list(columns))
+    if hasattr(type(source), "iloc"):  # by place: a name may be a number
+        return source.iloc[:, [names.index(name) for name in columns]]
     try:
         return source[list(columns)]
     except (TypeError, KeyError):
         return source  # one that cannot be narrowed is converted whole
 
 
-def _series(source: Any) -> Opened:
-    import pyarrow as pa
+# ----------------------------------------------------------------------------
+# Arrays, and sequences of answers, of rows, or of batches.
 
+
+def _array(array: np.ndarray[Any, Any]) -> Opened:
+    if array.ndim != 1:
+        raise InvalidTable(
+            "one with a name for each column",
+            f"an array of {array.ndim} dimensions",
+            hint="give the columns: {'name': array[:, 0], 'other': array[:, 1]}",
+        )
+    if array.dtype.names is None:
+        return _sequence(array)
+    return _mapping({name: array[name] for name in array.dtype.names})
+
+
+def _sequence(source: Iterable[Any]) -> Opened:
+    """Read rows, batches, or the answers to one question; what comes once is kept."""
+    held = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    items = iter(source)
+    start = list(islice(items, 1))
+    if start and isinstance(start[0], Mapping):
+        return _rows(chain(start, items))
+    if start and _speaks_arrow(start[0]) and hasattr(type(start[0]), "columns"):
+        return _batches(chain(start, items))
+    return _mapping({ONLY: source if held else [*start, *items]})
+
+
+def _batches(frames: Iterator[Any]) -> Opened:
+    opened = [open_object(frame) for frame in frames]
+    names = opened[0].columns
+    for number, one in enumerate(opened, 1):
+        if set(one.columns) != set(names):
+            raise InvalidTable("one whose parts have the same columns", f"others in part {number}")
+    counts = [one.rows for one in opened]
+
+    def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+        return chain.from_iterable(one.stream(columns, rows) for one in opened)
+
+    return Opened(names, None if None in counts else sum(filter(None, counts)), stream)
+
+
+def _rows(rows: Iterator[Any]) -> Opened:
+    """Read rows that are mappings. A name that a row lacks is a missing answer.
+
+    They become columns piece by piece, so that few of them are held as Python objects.
+    """
+    pieces: list[tuple[int, dict[str, pa.Array | InvalidTable]]] = []
+    count = 0
+    while part := list(islice(rows, _ROWS)):
+        for row, one in enumerate(part, count + 1):
+            if not isinstance(one, Mapping):
+                raise InvalidTable("made of mappings", f"another row {row}")
+        columns = {
+            str(name): _column_or_fault([one.get(name) for one in part], str(name), count + 1)
+            for name in dict.fromkeys(chain.from_iterable(part))
+        }
+        pieces.append((len(part), columns))
+        count += len(part)
+
+    def stream(columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for size, found in pieces:
+            parts = [found.get(name, pa.nulls(size)) for name in columns]
+            for fault in parts:
+                if isinstance(fault, InvalidTable):
+                    raise fault
+            yield pa.record_batch(parts, names=list(columns))
+
+    return Opened(_checked_names(name for _, found in pieces for name in found), count, stream)
+
+
+def _column_or_fault(cells: list[Any], name: str, first_row: int) -> pa.Array | InvalidTable:
+    """Return a column; what is wrong with it matters only to whoever reads it."""
     try:
-        whole = source if isinstance(source, pa.Array) else pa.chunked_array(source)
-    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):
-        raise _unreadable() from None
-    table = pa.table({ONLY: whole})
-    return _frame(table)
+        return column_of(cells, name=name, first_row=first_row)
+    except InvalidTable as fault:
+        return fault
+
+
+# ----------------------------------------------------------------------------
+# Columns.
 
 
 def _mapping(source: Mapping[str, Any]) -> Opened:
     data = {str(name): _sliceable(values) for name, values in source.items()}
     if not all(hasattr(values, "__len__") for values in data.values()):
         raise InvalidInput("table", "made of columns: a sequence for each name", "single values")
-    try:
-        "".join(data).encode()
-    except UnicodeEncodeError:
-        raise InvalidTable("one with names of whole characters", "half of one in a name") from None
+    names = _checked_names(data)
     lengths = sorted({len(values) for values in data.values()})
     if len(lengths) > 1:
         raise InvalidTable("one with columns of the same length", f"lengths {lengths[:5]}")
@@ -132,7 +273,16 @@ def _mapping(source: Mapping[str, Any]) -> Opened:
             ]
             yield pa.record_batch(parts, names=list(columns))
 
-    return Opened(list(data), lengths[0] if lengths else 0, stream)
+    return Opened(names, lengths[0] if lengths else 0, stream)
+
+
+def _checked_names(names: Iterable[str]) -> list[str]:
+    different = list(dict.fromkeys(names))
+    try:
+        "".join(different).encode()
+    except UnicodeEncodeError:
+        raise InvalidTable("one with names of whole characters", "half of one in a name") from None
+    return different
 
 
 def _part(values: Any, start: int, rows: int, *, name: str) -> Any:
@@ -150,8 +300,12 @@ def _sliceable(values: Any) -> Any:
     # A pandas series is sliced by its labels, an array by places. Arrow's own has neither.
     if hasattr(values, "to_numpy") and hasattr(values, "iloc"):
         values = values.to_numpy()
-    objects = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
-    return values.tolist() if objects else values
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        return values
+    if values.dtype == object:
+        return values.tolist()
+    # Arrow takes numbers only as this machine writes them.
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
@@ -192,19 +346,18 @@ def _text(value: Any, *, name: str, row: int) -> str | None:
     ) from None
 
 
-def _safely(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _safely(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield what a foreign reader yields; its own messages may repeat cells and are dropped."""
-    import pyarrow as pa
-
     try:
         yield from batches
-    except (pa.ArrowException, OSError, TypeError, ValueError, ArithmeticError):
+    except Exception:  # noqa: BLE001 - as for a query
         raise _unreadable() from None
 
 
-def _unreadable() -> InvalidTable:
+def _unreadable(column: str | None = None) -> InvalidTable:
     return InvalidTable(
-        "readable as Arrow columns",
+        "readable as Arrow columns" if column is None else "readable as an Arrow column",
         "one that cannot be converted",
+        column=column,
         hint="give every column one type",
     )

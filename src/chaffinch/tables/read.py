@@ -50,6 +50,9 @@ _SUFFIXES = {f".{name}": name for name in _FORMATS} | {
     ".ipc": "arrow",
     ".pq": "parquet",
 }
+_SPREADSHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
+_ZIP = b"PK\x03\x04"
+"""So most spreadsheets begin, whatever they are called; no table does."""
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"{": "jsonl"}
 
 
@@ -175,14 +178,14 @@ def open_table(
     settings: Settings = Settings(),  # noqa: B008 - frozen
     groups: range | None = None,
 ) -> Table:
-    """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, or plain sequences.
+    """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, rows, or columns.
 
     ``format`` (csv, tsv, jsonl, parquet or arrow) overrides the suffix of a file's name.
     CSV is read as text without guessing types. An empty cell is a missing answer, and so is a
     text that stands for one, unless a question lists it as a value.
     ``settings`` tell how text is written; what they leave open is guessed where it is certain.
-    A sequence without a name becomes the one column ``answers``. Of a Parquet file some row
-    ``groups`` may be read alone.
+    A sequence of answers becomes the one column ``answers``; mappings in one are rows, and frames
+    are parts. Of a Parquet file some row ``groups`` may be read alone.
     """
     if format is not None:
         checks.choice("format", format, tuple(_FORMATS))
@@ -241,6 +244,12 @@ def _format(source: Source) -> str:
     for magic, name in _MAGIC.items():
         if start.startswith(magic):
             return name
+    if source.head.startswith(_ZIP) or _SPREADSHEETS & {end.lower() for end in source.suffixes}:
+        raise InvalidTable(
+            "a text or a file of columns",
+            f"{source.name!r}, a spreadsheet",
+            hint="save it as CSV in the program that wrote it, or read it into a data frame",
+        )
     raise InvalidTable(
         "of a format that its name tells",
         f"{source.name!r}",
