@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy.progress import show_progress
     from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Survey
     from chaffinch.reach.planning.audience import Audience
-    from chaffinch.release.surveys import Release, load_release
+    from chaffinch.release.surveys import Release, ReleaseRow, load_release
     from chaffinch.runs.run_table import finish_run, run
     from chaffinch.runs.survey_draft import SurveyDraft, draft_survey
     from chaffinch.runs.table_check import TableCheck, check
@@ -50,6 +50,7 @@ __all__ = [
     "Plan",
     "Prices",
     "Release",
+    "ReleaseRow",
     "Survey",
     "SurveyDraft",
     "TableCheck",
@@ -99,6 +100,7 @@ _NAMES = {
     "Plan": "plans.plan",
     "Prices": "planning.costs.cost",
     "Release": "release.surveys",
+    "ReleaseRow": "release.surveys",
     "Survey": "questions",
     "SurveyDraft": "runs.survey_draft",
     "TableCheck": "runs.table_check",

@@ -19,7 +19,7 @@ from chaffinch.disk.protected import RELEASE_FACTS
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.export import _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
-from chaffinch.release.surveys import Release, _Row, load_release
+from chaffinch.release.surveys import Release, ReleaseRow, load_release
 from tests.release import survey_releases as releases
 
 
@@ -58,9 +58,12 @@ def test_a_number_has_rows_for_its_sum_and_quantiles() -> None:
     assert (mean.value, total.value, median.value) == ("mean", "sum", "median")
     assert total.estimate == 72810.5
     assert mean.standard_error is not None
-    assert total[3:] == tuple(5000 * number for number in mean[3:] if number is not None)
-    assert tenth == _Row("minutes", "10% are at most", 1.5, None, 0.0, 6.0, 0.0, 6.0)
-    assert median[2:] == (10.5, None, 6.0, 15.0, 6.0, 15.0)
+    assert total[7:11] == tuple(5000 * number for number in mean[7:11])
+    unit = "min<utes>"
+    tenth_name = "10% are at most"
+    expected = ("minutes", "quantile", "", "", tenth_name, 1.5, None, 0.0, 6.0, 0.0, 6.0, unit)
+    assert tenth == expected
+    assert median[5:] == (10.5, None, 6.0, 15.0, 6.0, 15.0, unit)
 
 
 def test_json_has_a_line_for_each_value(release: Release) -> None:
@@ -82,29 +85,33 @@ def plain_numbers(cells: list[str]) -> list[float | None]:
     return [float(cell) if cell else None for cell in cells]
 
 
+def texts_of(cells: list[str]) -> list[str]:
+    return [cell.removeprefix("'") for cell in cells]
+
+
 def test_csv_has_the_rows_of_the_table(release: Release, tmp_path: Path) -> None:
     release.save(tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
-    assert tuple(head) == _Row._fields
-    texts = [tuple(cell.removeprefix("'") for cell in row[:2]) for row in rows]
-    assert texts == [row[:2] for row in release.table()]
-    assert [tuple(plain_numbers(row[2:])) for row in rows] == [row[2:] for row in release.table()]
+    assert tuple(head) == ReleaseRow._fields
+    read = [(*texts_of(row[:5]), *plain_numbers(row[5:11]), *texts_of(row[11:])) for row in rows]
+    assert read == release.table()
 
 
 def test_csv_leaves_the_error_of_a_quantile_empty(tmp_path: Path) -> None:
     releases.release(releases.number()).save(tmp_path / "r.csv")
     *_, median = (tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()
     # Not "": some readers would take the whole column for text.
-    assert median == '"minutes","median",10.5,,6.0,15.0,6.0,15.0'
+    numbers = "10.5,,6.0,15.0,6.0,15.0"
+    assert median == f'"minutes","quantile","","","median",{numbers},"min<utes>"'
 
 
 def test_csv_starts_no_formula(release: Release, tmp_path: Path) -> None:
     release.save(tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        texts = [cell for row in csv.reader(file) for cell in row[:2]]
+        texts = [cell for row in csv.reader(file) for cell in (*row[:5], *row[11:])]
     begin = [text for text in texts if text.startswith(("=", "+", "-", "@"))]
-    assert begin == ["-5"]
+    assert begin == ["-5"] * 2
 
 
 @given(st.text(max_size=20))
@@ -120,8 +127,9 @@ def test_parquet_has_typed_columns_and_says_what_it_is(tmp_path: Path) -> None:
     release = releases.release(local=math.inf)
     release.save(tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
-    assert [str(field.type) for field in table.schema] == ["string"] * 2 + ["double"] * 6
-    assert [_Row(**row) for row in table.to_pylist()] == release.table()
+    kinds = ["string"] * 5 + ["double"] * 6 + ["string"]
+    assert [str(field.type) for field in table.schema] == kinds
+    assert [ReleaseRow(**row) for row in table.to_pylist()] == release.table()
     facts = json.loads(table.schema.metadata[RELEASE_FACTS], parse_constant=fail)
     assert facts["plan"] == release.plan_id
     assert facts["version"] == release.version

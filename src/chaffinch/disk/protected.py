@@ -31,16 +31,17 @@ RELEASE_FACTS = b"chaffinch.release"
 """The key under which a Parquet file holds the document of its release, without the rows."""
 RELEASE_PAGE = '<meta name="generator" content="chaffinch release">'
 """What tells a page of a release, near its start."""
-_RELEASE_NUMBERS = b'"estimate","standard_error","low","high","low_together","high_together"\n'
+_RELEASE_NUMBERS = b'"estimate","standard_error","low","high","low_together","high_together"'
 _RELEASE_LINES = tuple(
-    texts + _RELEASE_NUMBERS
-    for texts in (
-        b'"question","value",',
-        b'"group","kind",',
-        b'"question","value","round","until",',
+    texts + _RELEASE_NUMBERS + unit + b"\n"
+    for texts, unit in (
+        (b'"question","kind","group","answer","value",', b',"unit"'),
+        (b'"question","value",', b""),
+        (b'"group","kind",', b""),
+        (b'"question","value","round","until",', b""),
     )
 )
-"""The first lines of releases in CSV: of a survey, a reach, a trend."""
+"""The first lines of releases in CSV: of a survey, now and before, a reach, a trend."""
 _FACTS = {_MESSAGES: Kind.BATCH, RELEASE_FACTS: Kind.RELEASE}
 _MANIFEST = "manifest.json"
 """What tells that a folder is a batch."""

@@ -458,11 +458,15 @@ class MissingExtra(ChaffinchError):
 
     code = "missing-extra"
 
-    def __init__(self, feature: str, extra: str) -> None:
+    def __init__(self, feature: str, extra: str = "", *, library: str = "") -> None:
+        """Name an extra of chaffinch, or a ``library`` that is no part of it."""
+        ours = (
+            f"pip install '.[{extra}]' in the folder of its sources, or 'chaffinch[{extra}]' "
+            "from an index that has it"
+        )
         super().__init__(
             f"The {feature} must be installed first.",
-            hint=f"pip install '.[{extra}]' in the folder of its sources, or 'chaffinch[{extra}]' "
-            "from an index that has it",
+            hint=f"pip install {library}" if library else ours,
             details={"feature": feature, "extra": extra},
         )
 

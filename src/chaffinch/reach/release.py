@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -16,7 +16,6 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
-from chaffinch.release.export import TableColumns
 from chaffinch.release.publication import Publication
 from chaffinch.release.release_document import (
     Amount,
@@ -81,7 +80,8 @@ class ReachRow(NamedTuple):
 class ReachRelease(Publication):
     """The public result of one collection of filters."""
 
-    _columns: ClassVar = TableColumns(ReachRow._fields, texts=2, repeated=("kind",))
+    _row: ClassVar = ReachRow
+    _part: ClassVar = "name of a chart"
     _detail: ClassVar = "groups"
 
     plan_id: str
@@ -134,6 +134,9 @@ class ReachRelease(Publication):
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
         return _release_statement(self)
+
+    def _charted(self, statement: Statement) -> Mapping[str, Section]:
+        return {section.name: section for section in statement.sections}
 
 
 # ---------------------------------------------------------------------- what a release says

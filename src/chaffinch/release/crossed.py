@@ -81,13 +81,16 @@ class Crossed:
         >>> crossed.row_name(Derived("share", "delayed", "(missing)", ("AA",), *[0.0] * 6))
         'share of delayed = (missing), of all where carrier = AA'
         """
-        where = " and ".join(
-            f"{name} = {value}" for name, value in zip(self.questions, row.given, strict=False)
-        )
+        where = self.group_name(row.given)
         told = f"{row.question} = {row.value}"
         if row.kind != "margin":
             told = f"mean of {row.question}" if row.kind == "mean" else f"share of {told}"
         return f"{told}, {'of all ' * row.of_all}where {where}" if where else told
+
+    def group_name(self, given: Sequence[str]) -> str:
+        """Return what files call a group: answers to the first questions, in their order."""
+        named = zip(self.questions, given, strict=False)
+        return " and ".join(f"{name} = {value}" for name, value in named)
 
     @property
     def named_axes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

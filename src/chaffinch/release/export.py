@@ -1,32 +1,23 @@
-"""Rows and documents as the content of files: JSON, CSV, Parquet."""
+"""Rows and documents as tables of Arrow, and as the content of files: JSON, CSV, Parquet."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from chaffinch.disk.protected import RELEASE_FACTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Spreadsheets take a text that begins so for a formula; the wide forms too, in some languages.
 _FORMULA = re.compile(r"\s*[=+\-@'＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
-_Cells = Sequence[str | float | None]
-"""Texts first, then numbers; None where there is no number."""
-
-
-class TableColumns(NamedTuple):
-    """What is in the columns of a table."""
-
-    names: tuple[str, ...]
-    texts: int
-    """How many of the first columns are texts; all others are numbers."""
-    gaps: tuple[str, ...] = ()
-    """Which columns may lack a number."""
-    repeated: tuple[str, ...] = ()
-    """Which columns repeat a few texts, so that a dictionary makes the file smaller."""
+Row = tuple[str | float | None, ...]
+"""A named tuple, whose type says which cells are texts and which numbers may be missing."""
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
@@ -34,20 +25,23 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return "".join([*_json_pieces(dict(document), ""), "\n"]).encode()
 
 
-def csv_bytes(rows: Iterable[_Cells], columns: TableColumns) -> bytes:
-    """Return rows as CSV: UTF-8, one header, texts in quotes, numbers to the last digit.
+def csv_bytes(rows: Iterable[Row], kind: type[Row]) -> bytes:
+    """Return rows of a kind as CSV: UTF-8, one header, texts in quotes, numbers to the last digit.
 
     A text that a spreadsheet would run as a formula (it begins with = + - @) gets an
     apostrophe in front, and so does one that begins with an apostrophe: take one off to
     have the text again. Texts that are plain numbers, such as -5, stay as they are.
     """
-    lines = [",".join(map(_in_quotes, columns.names))]
-    for row in rows:
-        words = (_in_quotes(_harmless_text(str(text))) for text in row[: columns.texts])
-        # Not in quotes: some readers would take the whole column for text.
-        numbers = ("" if one is None else repr(one) for one in row[columns.texts :])
-        lines.append(",".join([*words, *numbers]))
+    lines = [",".join(map(_in_quotes, get_type_hints(kind)))]
+    lines += [",".join(map(_csv_cell, row)) for row in rows]
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _csv_cell(cell: str | float | None) -> str:
+    if isinstance(cell, str):
+        return _in_quotes(_harmless_text(cell))
+    # Not in quotes: some readers would take the whole column for text.
+    return "" if cell is None else repr(cell)
 
 
 def _harmless_text(text: str) -> str:
@@ -60,27 +54,29 @@ def _harmless_text(text: str) -> str:
     return f"'{text}" if unsafe else text
 
 
-def parquet_bytes(rows: Iterable[_Cells], columns: TableColumns, facts: Mapping[str, Any]) -> bytes:
-    """Return rows as Parquet, with ``facts`` in the metadata."""
+def arrow_table(rows: Iterable[Row], kind: type[Row], facts: Mapping[str, Any]) -> pa.Table:
+    """Return rows of a kind as a table of Arrow, with ``facts`` in its metadata."""
+    import pyarrow as pa
+
+    types = {
+        str: pa.field("", pa.string(), nullable=False),
+        float: pa.field("", pa.float64(), nullable=False),
+        float | None: pa.field("", pa.float64()),
+    }
+    fields = [types[of].with_name(name) for name, of in get_type_hints(kind).items()]
+    schema = pa.schema(fields, {RELEASE_FACTS: json.dumps(dict(facts), allow_nan=False).encode()})
+    columns = zip(zip(*rows, strict=True), fields, strict=True)
+    return pa.table([pa.array(cells, field.type) for cells, field in columns], schema=schema)
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Return a table as Parquet; texts repeat, so a dictionary makes the file smaller."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    fields = [
-        pa.field(
-            name,
-            pa.string() if place < columns.texts else pa.float64(),
-            nullable=name in columns.gaps,
-        )
-        for place, name in enumerate(columns.names)
-    ]
-    schema = pa.schema(fields, {RELEASE_FACTS: json.dumps(dict(facts), allow_nan=False).encode()})
-    arrays = [
-        pa.array(cells, field.type)
-        for cells, field in zip(zip(*rows, strict=True), fields, strict=True)
-    ]
     out = pa.BufferOutputStream()
-    table = pa.table(arrays, schema=schema)
-    parquet.write_table(table, out, use_dictionary=list(columns.repeated))
+    texts = [field.name for field in table.schema if field.type == pa.string()]
+    parquet.write_table(table, out, use_dictionary=texts)
     return bytes(out.getvalue())
 
 

@@ -75,14 +75,18 @@ def _section_html(section: Section, level: float) -> Iterator[str]:
     shares = _share_chart(section)
     if shares is not None:
         yield _figure(shares, f"{section.name}-shares")
-    if section.grid is not None:
-        yield _figure(_heat_chart(section, section.grid), section.name)
-    elif section.courses:
-        yield _figure(_course_chart(section, level), section.name)
-    else:
-        yield _figure(_estimate_chart(section, level), section.name)
+    yield _figure(section_chart(section, level), section.name)
     yield _row_table(section, level, _MOST_ROWS)
     yield _note_list(section.notes)
+
+
+def section_chart(section: Section, level: float) -> DotFigure | HeatFigure | TrendFigure:
+    """Return the picture of a section's rows."""
+    if section.grid is not None:
+        return _heat_chart(section, section.grid)
+    if section.courses:
+        return _course_chart(section, level)
+    return _estimate_chart(section, level)
 
 
 def _share_chart(section: Section) -> PartsFigure | None:

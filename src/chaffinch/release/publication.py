@@ -1,21 +1,30 @@
-"""What a release of any kind can do: be read as text, shown as a page, saved as a file."""
+"""What a release of any kind can do: be read as text, shown as a page, saved, become a frame."""
 
 from __future__ import annotations
 
+import importlib
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from chaffinch.charts.rounding import error_text, lower_text, nearest_text, upper_text
 from chaffinch.charts.text_tables import text_table
 from chaffinch.disk.files import atomic
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, MissingExtra
 from chaffinch.privacy import Guarantee
 from chaffinch.release import export
 from chaffinch.release.statement import Grid, Line, Section, Statement
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from chaffinch.charts.svg import Picture
+
+_Part = TypeVar("_Part")
 _WIDTH = 80
 """Columns of a text, unless somebody says otherwise."""
 _MOST_ROWS = 40
@@ -30,8 +39,10 @@ class Publication(ABC):
     plan_id: str
     title: str
     guarantee: Guarantee
-    _columns: ClassVar[export.TableColumns]
-    """What is in the columns of the table."""
+    _row: ClassVar[type[export.Row]]
+    """What a row of the table is: a named tuple, whose fields are the columns everywhere."""
+    _part: ClassVar = "name of a question"
+    """What names the parts of it."""
     _detail: ClassVar[str]
     """The part of the document that says what the rows of the table say."""
 
@@ -40,12 +51,59 @@ class Publication(ABC):
         """Return the release as JSON-ready data."""
 
     @abstractmethod
-    def table(self) -> Sequence[tuple[str | float | None, ...]]:
+    def table(self) -> Sequence[export.Row]:
         """Return all rows."""
 
     @abstractmethod
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
+
+    @abstractmethod
+    def _charted(self, statement: Statement) -> Mapping[str, Section]:
+        """Return the sections that ``chart`` draws, by the names that it knows them by."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table as one of Arrow, with the guarantee in its metadata.
+
+        The release itself offers the Arrow PyCapsule interface: ``polars.DataFrame(release)``,
+        ``pyarrow.table(release)`` and DuckDB take it as it is.
+        """
+        facts = {name: part for name, part in self.document().items() if name != self._detail}
+        facts["sentence"] = self.statement().guarantee
+        return export.arrow_table(self.table(), self._row, facts)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a data frame of pandas, which has to be installed."""
+        _require_library("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the table as a data frame of polars, which has to be installed."""
+        frame: pl.DataFrame = _require_library("polars").DataFrame(self.to_arrow())
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def chart(self, name: str | None = None) -> Picture:
+        """Return the chart of one question, as the page draws it; a notebook shows it by itself.
+
+        The name may be left out where there is only one. Charts of a reach have the names of the
+        parts of its page: ``reach``, ``overlaps``, ``frequency`` and ``asked``.
+        """
+        from chaffinch.release.page import section_chart  # late, as in `page`
+
+        statement = self.statement()
+        section = self._named(name, self._charted(statement))
+        return section_chart(section, statement.level)
+
+    def _named(self, name: str | None, parts: Mapping[str, _Part]) -> _Part:
+        """Return the part of that name, or the only one."""
+        if name is None and len(parts) == 1:
+            (name,) = parts
+        if name is None or name not in parts:
+            raise InvalidInput(self._part, f"one of {', '.join(map(repr, parts))}", name)
+        return parts[name]
 
     def text(self, *, width: int = _WIDTH, truths: Mapping[str, float] | None = None) -> str:
         """Return the release as plain text.
@@ -78,11 +136,9 @@ class Publication(ABC):
         if suffix == ".json":
             return export.json_bytes(self.document())
         if suffix == ".csv":
-            return export.csv_bytes(self.table(), self._columns)
+            return export.csv_bytes(self.table(), self._row)
         if suffix == ".parquet":
-            facts = {name: part for name, part in self.document().items() if name != self._detail}
-            facts["sentence"] = self.statement().guarantee
-            return export.parquet_bytes(self.table(), self._columns, facts)
+            return export.parquet_bytes(self.to_arrow())
         return self.page().encode()
 
     def __repr__(self) -> str:
@@ -96,6 +152,21 @@ class Publication(ABC):
         from chaffinch.release.page import statement_excerpt  # late, as in `page`
 
         return statement_excerpt(self.statement())
+
+
+def question_sections(names: Iterable[str], statement: Statement) -> dict[str, Section]:
+    """Return the first section of each question; those of the third begin with ``question-3``."""
+    first: dict[int, Section] = {}
+    for section in statement.sections:
+        first.setdefault(int(section.name.split("-")[1]), section)
+    return {name: first[number] for number, name in enumerate(names, 1)}
+
+
+def _require_library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingExtra(f"library {name}", library=name) from None
 
 
 def check_suffix(path: Path) -> str:

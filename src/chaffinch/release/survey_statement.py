@@ -132,7 +132,7 @@ def _earlier_notes(release: Release) -> tuple[str, ...]:
     return (earlier,) if release.promised_unit == "row" else ()
 
 
-def _counted(release: Release) -> str:
+def counted_unit(release: Release) -> str:
     """Return what a count counts."""
     if release.unit == "row":
         return "rows"
@@ -250,7 +250,7 @@ def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[
 
 def _answer_section(answer: Answer, release: Release, number: int) -> Section:
     reports = f"{release.reports:,} report" + "s" * (release.reports != 1)
-    unit, notes = _counted(release), answer.notes
+    unit, notes = counted_unit(release), answer.notes
     rows = _count_lines(answer)
     if answer.summary is not None:
         rows = _number_lines(answer, answer.summary, release.reports, unit)
@@ -297,7 +297,7 @@ def _share_section(answer: Answer, number: int) -> Section:
 def _count_lines(answer: Answer) -> Iterator[Line]:
     errors = answer.standard_errors[answer.standard_errors > 0]
     digits = decimal_places(float(errors.min()) if len(errors) else 0.0, counted=True)
-    for _, label, estimate, error, low, high, low_all, high_all in answer.rows():
+    for label, estimate, error, low, high, low_all, high_all in answer.columns():
         yield Line(label, estimate, error, (low, high), (low_all, high_all), digits)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -20,15 +21,13 @@ from pydantic import (
 
 import chaffinch
 from chaffinch.charts.rounding import quantile_name
-from chaffinch.errors import InvalidInput
 from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import Unit, weakest_unit
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING
 from chaffinch.release.crossed import Crossed, CrossedForm
-from chaffinch.release.export import TableColumns
-from chaffinch.release.publication import Publication
+from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import (
     Amount,
     Count,
@@ -38,28 +37,40 @@ from chaffinch.release.release_document import (
     Text,
     countable,
 )
-from chaffinch.release.statement import Statement
-from chaffinch.release.survey_statement import ANSWERED, release_statement
+from chaffinch.release.statement import Section, Statement
+from chaffinch.release.survey_statement import ANSWERED, counted_unit, release_statement
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.document_forms import Form, Hex64, Listed, Many, Written
 
 if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
 
+_SHARES = "parts of 1"
 
-class _Row(NamedTuple):
-    """One line of a release: an estimate and its interval."""
+
+class ReleaseRow(NamedTuple):
+    """One row of the table of a release: an estimate and its interval."""
 
     question: str
+    kind: str
+    """count, share, mean, answered, sum, quantile, or margin."""
+    group: str
+    """Of whom it is, such as ``carrier = AA``: a public group, or one of a cross; or empty."""
+    answer: str
+    """The answer that is counted; empty for a mean, a sum, a quantile and how many answered."""
     value: str
+    """The name of the row, which no other row of the question has."""
     estimate: float
     standard_error: float | None
-    """None for a quantile or a share, which have a bracket only."""
+    """None for a quantile, and for a share where missing answers are counted: these have a bracket
+    only."""
     low: float
     high: float
     low_together: float
     """With ``high_together``: intervals that hold for all values of the question at once."""
     high_together: float
+    unit: str
+    """people, rows, reports, the unit of a number, or ``parts of 1`` for a share."""
 
 
 class Share(NamedTuple):
@@ -123,36 +134,68 @@ class Answer:
     shares: tuple[Share, ...] = ()
     """Where missing answers are counted: shares of those who answered, and of those who did not."""
 
-    def rows(self) -> Iterator[_Row]:
-        """Yield one row for each value."""
-        columns = (self.estimates, *self._spans)
-        for label, *numbers in zip(self.labels, *(c.tolist() for c in columns), strict=True):
-            yield _Row(self.question, label, *numbers)
+    def table(self, reports: int, counted: str) -> list[ReleaseRow]:
+        """Return all rows, means before what they are means of; ``counted`` is what counts count.
 
-    def summary_rows(self, reports: int) -> Iterator[_Row]:
-        """Yield the sum of a number and its quantiles, or the shares of those who answered.
-
-        The sum is the mean times all, or times those who answered: then their count is there too.
+        The sum of a number is the mean times all ``reports``, or times those who answered.
         """
+        rows = [*self.rows(counted), *self.summary_rows(reports, counted)]
+        return sorted([*rows, *self._derived_rows(counted)], key=lambda row: row.kind != "mean")
+
+    def rows(self, counted: str = "people") -> Iterator[ReleaseRow]:
+        """Yield one row for each value."""
+        kind, unit = ("count", counted) if self.summary is None else ("mean", self.summary.unit)
+        for whose, (label, *numbers) in zip(self._counted(), self.columns(), strict=True):
+            yield ReleaseRow._make((self.question, kind, *whose, label, *numbers, unit))
+
+    def columns(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each value, its estimate, its error, and the ends of both intervals."""
+        numbers = (column.tolist() for column in (self.estimates, *self._spans))
+        return zip(self.labels, *numbers, strict=True)
+
+    def summary_rows(self, reports: int, counted: str = "people") -> Iterator[ReleaseRow]:
+        """Yield the sum of a number and its quantiles, or the shares of those who answered."""
         for share in self.shares:
-            _, estimate, *ends = share
-            yield _Row(self.question, _share_name(share), estimate, None, *ends)
+            value, estimate, *ends = share
+            named = (self.question, "share", "", value, _share_name(share))
+            yield ReleaseRow._make((*named, estimate, None, *ends, _SHARES))
         if self.summary is None:
             return
-        if self.summary.answered is None:
+        unit, answered = self.summary.unit, self.summary.answered
+        if answered is None:
             spans = (reports * float(column[0]) for column in self._spans)
-            yield _Row(self.question, "sum", self.summary.total, *spans)
+            yield ReleaseRow._make(
+                (self.question, "sum", "", "", "sum", self.summary.total, *spans, unit)
+            )
         else:
-            for name, span in zip((ANSWERED, "sum"), self.summary.answered, strict=True):
-                yield _Row(self.question, name, *span, *span[2:])
+            people, total = answered
+            yield ReleaseRow._make(
+                (self.question, "answered", "", "", ANSWERED, *people, *people[2:], counted)
+            )
+            yield ReleaseRow._make((self.question, "sum", "", "", "sum", *total, *total[2:], unit))
         for chance, low, middle, high in self.summary.quantiles:
-            yield _Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
+            named = (self.question, "quantile", "", "", quantile_name(chance))
+            yield ReleaseRow._make((*named, middle, None, low, high, low, high, unit))
 
-    def derived_rows(self) -> Iterator[_Row]:
+    def _derived_rows(self, counted: str) -> Iterator[ReleaseRow]:
         """Yield what follows from the cells of a crossed question: margins, shares, means."""
+        if self.crossed is None:
+            return
+        units = {"margin": counted, "share": _SHARES, "mean": self.crossed.unit}
+        for one in self.crossed.rows:
+            whose = self.crossed.group_name(one.given), "" if one.kind == "mean" else one.value
+            name = self.crossed.row_name(one)
+            yield ReleaseRow._make(
+                (self.question, one.kind, *whose, name, *one.numbers, units[one.kind])
+            )
+
+    def _counted(self) -> Iterator[tuple[str, str]]:
+        """Yield of each value the group and the answer in it."""
         if self.crossed is not None:
-            for one in self.crossed.rows:
-                yield _Row(self.question, self.crossed.row_name(one), *one.numbers)
+            for *given, answer in itertools.product(*self.crossed.axes):
+                yield self.crossed.group_name(given), answer
+        else:
+            yield from (("", "" if self.summary else label) for label in self.labels)
 
     @property
     def _spans(self) -> tuple[Floats, ...]:
@@ -176,9 +219,7 @@ class Together:
 class Release(Publication):
     """The public result of one collection."""
 
-    _columns: ClassVar = TableColumns(
-        _Row._fields, texts=2, gaps=("standard_error",), repeated=("question",)
-    )
+    _row: ClassVar = ReleaseRow
     _detail: ClassVar = "questions"
 
     plan_id: str
@@ -229,27 +270,24 @@ class Release(Publication):
 
     def answer(self, question: str | None = None) -> Answer:
         """Return the answer to the question of that name, or to the only one."""
-        for answer in self.answers:
-            if question == answer.question or (question is None and len(self.answers) == 1):
-                return answer
-        names = ", ".join(repr(answer.question) for answer in self.answers)
-        raise InvalidInput("name of a question", f"one of {names}", question)
+        return self._named(question, {answer.question: answer for answer in self.answers})
 
-    def table(self) -> list[_Row]:
-        """Return all rows: question, value, estimate, standard error and both intervals.
+    def table(self) -> list[ReleaseRow]:
+        """Return all rows, each with its kind, its group, its estimate and both intervals.
 
         A number has a row for its mean, one for its sum, and one for each quantile. Where missing
         answers are counted, there are also shares of those who answered, and a count of them. A
-        crossed question has its cells first, then margins, then shares or means of groups.
+        crossed question has its cells first, then margins and shares of groups; one about a number
+        has the means of groups before them. Files and frames have the same rows.
         """
+        counted = counted_unit(self)
+        rows = [row for one in self.answers for row in one.table(self.reports, counted)]
+        if self.group is None:
+            return rows
+        name, value = self.group
+        public = f"{name} = {value}"
         return [
-            row
-            for answer in self.answers
-            for row in (
-                *answer.rows(),
-                *answer.summary_rows(self.reports),
-                *answer.derived_rows(),
-            )
+            row._replace(group=f"{public} and {row.group}" if row.group else public) for row in rows
         ]
 
     def document(self) -> dict[str, Any]:
@@ -264,6 +302,9 @@ class Release(Publication):
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
         return release_statement(self)
+
+    def _charted(self, statement: Statement) -> Mapping[str, Section]:
+        return question_sections((answer.question for answer in self.answers), statement)
 
     def __eq__(self, other: object) -> bool:
         # Arrays have no equality of their own; the document holds everything.
@@ -294,9 +335,9 @@ class ValueForm(Form):
     high_together: Real
 
 
-def _values_document(rows: Iterable[_Row]) -> list[dict[str, Any]]:
+def _values_document(rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """Return the values of a question at once: there may be a hundred thousand."""
-    return [{name: getattr(row, name) for name in ValueForm.model_fields} for row in rows]
+    return [dict(zip(ValueForm.model_fields, row, strict=True)) for row in rows]
 
 
 class QuantileForm(Form):
@@ -377,7 +418,7 @@ class AnswerForm(Form):
         return cls.model_construct(
             question=described.question,
             tallies=described.tallies.tolist(),
-            values=[*described.rows()],
+            values=[*described.columns()],
             notes=described.notes,
             shares=described.shares,
             crossed=described.crossed,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
-from chaffinch.release.export import TableColumns
-from chaffinch.release.publication import Publication
+from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import GuaranteeForm
 from chaffinch.release.statement import (
     Course,
@@ -70,7 +69,7 @@ class TrendAnswer:
 class Trend(Publication):
     """Several releases of a repeated survey; it follows from them and costs no privacy."""
 
-    _columns: ClassVar = TableColumns(TrendRow._fields, texts=4, repeated=("question", "value"))
+    _row: ClassVar = TrendRow
     _detail: ClassVar = "questions"
 
     title: str
@@ -108,6 +107,9 @@ class Trend(Publication):
     def statement(self) -> Statement:
         """Return what the trend says, in sentences and rows."""
         return _trend_statement(self)
+
+    def _charted(self, statement: Statement) -> Mapping[str, Section]:
+        return question_sections((answer.question for answer in self.answers), statement)
 
 
 def _round_document(one: Round) -> dict[str, Any]:
