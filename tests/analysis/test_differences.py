@@ -32,11 +32,12 @@ from chaffinch.analysis.trend import RoundAnswer, change_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
-from chaffinch.protocols import Decoys, Flips, Signed
+from chaffinch.protocols import Decoys, Encoded, Flips, Signed
 from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Bit, Choice, Question
 from chaffinch.release.surveys import Answer
 from tests.analysis import exact
+from tests.cases import each_case
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.9975, 0.999, 0.9999)
 RATIOS = (0.02, 0.165, 0.288, 0.431, 0.5, 0.658, 0.829, 0.95)
@@ -307,6 +308,75 @@ def test_means_of_those_who_answered_take_both_intervals() -> None:
     # Without the plan only the standard errors are known.
     (wider,) = cf.trend(releases).answers[0].changes
     assert wider.low == pytest.approx(wider.estimate - wider.standard_error / math.sqrt(0.05))
+
+
+@pytest.fixture(scope="module")
+def counted() -> tuple[Plan, list[cf.Release]]:
+    """Two releases of numbers with and without gaps, by a plan that nobody verifies.
+
+    Of the first number each step is seen, of the others the total; of who answered it the tally
+    of yes alone, or that of no as well.
+    """
+    asked, flips = cf.Number(2, 10, missing="count"), Fraction(1, 8)
+    signed, decoys = Signed(Fraction(1, 8), (Fraction(1),), 4, 100, 3), Decoys(4, Fraction(1, 2))
+    parts = (
+        Part("steps", asked, Encoded(flips, 3, together=False)),
+        Part("steps (answered)", Bit(), Flips(flips), "steps"),
+        Part("total", asked, Encoded(flips, 3, together=True)),
+        Part("total (answered)", Bit(), decoys, "total"),
+        Part("signed", asked, signed),
+        Part("signed (answered)", Bit(), replace(signed, steps=None), "signed"),
+        Part("full", cf.Number(2, 10, missing="refuse"), Encoded(flips, 3, together=True)),
+    )
+    plan = Plan("", parts, 100, 100, 100, 1, 1.0, 1e-6)
+    table: dict[str, list[float | None]]
+    table = {name: [9.0] * 60 + [3.0] * 30 + [None] * 10 for name in ("steps", "total", "signed")}
+    table["full"] = [4.0] * 100
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Plan, "verify", lambda _: None)
+        made = [cf.analyze(cf.shuffle(cf.encode_many(table, plan)), plan) for _ in range(2)]
+    return plan, made
+
+
+@each_case("question", ["steps", "total", "signed", "full"])
+def test_an_interval_of_one_round_is_that_of_its_release(
+    question: str, counted: tuple[Plan, list[cf.Release]]
+) -> None:
+    plan, releases = counted
+    for release in releases:
+        one = RoundAnswer.of(release, question, plan)
+        assert np.array_equal(one.ends(1 - release.level), one.released)
+
+
+def test_the_error_of_a_mean_is_that_of_its_bits_and_of_rounding(
+    counted: tuple[Plan, list[cf.Release]],
+) -> None:
+    plan, (release, _) = counted
+    step = 8 / 300  # of a range of 8, in three bits of each of a hundred reports
+    error = error_of(Noise.flips(Fraction(1, 8)), 300, step, rounding=100 * step**2)
+    assert RoundAnswer.of(release, "full", plan).errors == [error]
+
+
+def test_a_mean_is_compared_by_both_intervals_if_one_round_needs_its_own(
+    counted: tuple[Plan, list[cf.Release]],
+) -> None:
+    plan, releases = counted
+    for plans in ([plan, None], [None, plan], [plan, plan]):
+        first, last = map(RoundAnswer.of, releases, ["steps"] * 2, plans)
+        (before, after), (low, high) = (
+            (one.ends(0.05) for one in (first, last)),
+            change_ends(first, last, 0.1),
+        )
+        assert np.allclose([low, high], [after[0] - before[1], after[1] - before[0]])
+
+
+@each_case("in_clear", [True, False])
+def test_without_a_plan_shares_are_known_by_what_was_sent(*, in_clear: bool) -> None:
+    """A share of reports has no tails as long as an unknown mean, and least if all is flipped."""
+    plan = plan_of(*PLANS["flips"], 6)
+    one = replace(round_answer(plan, [3], known=False), in_clear=in_clear)
+    error = float(one.standard_errors[0])
+    assert one.errors == [UnknownError(error, 6, flipped=not in_clear)]
 
 
 def test_a_normal_quantile_would_miss_flips_too() -> None:

@@ -29,7 +29,7 @@ from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.rounding import add_promises
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.ledger.release_record import RunRelease, are_covered, promise_together
-from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
+from chaffinch.plans.expansion import COUNT_SHARE
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import weakest_unit
@@ -93,10 +93,9 @@ class RoundAnswer:
     def ends(self, chance: float) -> Ends:
         """Return intervals that each miss with a chance of at most ``chance``."""
         if self.plan is None:
-            errors = [self.error(place) for place in range(len(self.answer.labels))]
-            far = np.array([half_widths(None, one, chance) for one in errors if one is not None])
             # Where an estimate is too high by as much as it can be, the truth is so far below it.
-            low, high = self.estimates - far[:, 0], self.estimates + far[:, 1]
+            up, down = np.array([half_widths(None, one, chance) for one in self._unknown]).T
+            low, high = self.estimates - up, self.estimates + down
         elif not self.measured:
             found = two_sided(self._noise, self.answer.tallies, self.reports, chance)
             low, high = (one / self.reports for one in found)
@@ -107,20 +106,26 @@ class RoundAnswer:
             low, high = self._answered_ends(self._answered, chance)
         return np.clip(low, *self.bounds), np.clip(high, *self.bounds)
 
-    def error(self, place: int) -> EstimateError | None:
-        """Return the error of one estimate; None where it is no sum of what is known."""
+    @property
+    def errors(self) -> Sequence[EstimateError] | None:
+        """Return the error of each estimate; None where they are no sums of what is known."""
         if self.plan is None:
-            error = float(self.standard_errors[place])
-            people = None if self.measured else self.reports
-            return UnknownError(error, people, flipped=not self.in_clear)
+            return self._unknown
         if not self.measured:
-            return error_of(self._noise, self.reports, 1.0 / self.reports)
+            each = error_of(self._noise, self.reports, 1.0 / self.reports)
+            return [each] * len(self.answer.labels)
         if self._answered is not None:
             return None
         scale = self._scale
         step = (scale.high - scale.low) / (scale.resolution * self.reports)
         trials = scale.resolution * self.reports
-        return error_of(scale.noise, trials, step, rounding=self.reports * step**2)
+        return [error_of(scale.noise, trials, step, rounding=self.reports * step**2)]
+
+    @property
+    def _unknown(self) -> list[UnknownError]:
+        people = None if self.measured else self.reports
+        errors = self.standard_errors.tolist()
+        return [UnknownError(error, people, flipped=not self.in_clear) for error in errors]
 
     # ------------------------------------------------------------------ from the plan
 
@@ -135,9 +140,8 @@ class RoundAnswer:
     @cached_property
     def _answered(self) -> Part | None:
         assert self.plan is not None  # noqa: S101 - asked for with a plan only
-        if not counts_gaps(self._part.question):
-            return None
-        return self.plan.parts[self.plan.parts.index(self._part) + 1]
+        name = self.answer.question
+        return next((part for part in self.plan.parts if part.answers_to == name), None)
 
     @cached_property
     def _noise(self) -> TallyNoise:
@@ -150,11 +154,11 @@ class RoundAnswer:
 
     def _answered_ends(self, answered: Part, chance: float) -> Ends:
         # Behind the tallies of the number stand those of who answered, the last one that of yes.
-        bits = self._scale.resolution if not self._part.protocol.thermometer.together else 1
+        bits = len(self._part.labels)
         number, rest = self.answer.tallies[:bits], self.answer.tallies[bits:]
         noise = _noise_given(answered, rest, self.reports)
         people = Answerers.of(noise, rest[-1:], self.reports, chance * COUNT_SHARE)
-        return answered_mean(self._scale, number.sum(keepdims=True), people, chance).mean_ends
+        return answered_mean(self._scale, number.sum(), people, chance).mean_ends
 
 
 def _noise_given(part: Part, tallies: Counts, reports: int) -> TallyNoise:
@@ -168,14 +172,13 @@ def _noise_given(part: Part, tallies: Counts, reports: int) -> TallyNoise:
 def change_ends(first: RoundAnswer, last: RoundAnswer, chance: float) -> Ends:
     """Return how the values have changed: intervals that each miss with ``chance`` at most."""
     moved = last.estimates - first.estimates
-    pairs = [(first.error(place), last.error(place)) for place in range(len(moved))]
-    far = [half_widths(*pair, chance) for pair in pairs if pair[1] is not None]
-    if len(far) < len(pairs) or any(before is None for before, _ in pairs):
-        # A hair less than half: the chance may have been rounded up by a division.
-        before, after = (one.ends(0.5 * chance * (1 - 1e-12)) for one in (first, last))
+    errors, others = first.errors, last.errors
+    if errors is None or others is None:
+        before, after = (one.ends(0.5 * chance) for one in (first, last))
         # While both intervals hold, the change is between these; each misses with half the chance.
         return after[0] - before[1], after[1] - before[0]
-    up, down = np.array(far).T
+    pairs = zip(errors, others, strict=True)
+    up, down = np.array([half_widths(*pair, chance) for pair in pairs]).T
     # Shares are in [0, 1], so a change is in [−1, 1]; a mean has no bounds here.
     low, high = first.bounds
     most = (low - high, high - low)
