@@ -528,6 +528,91 @@ def test_a_key_stays_while_a_damaged_segment_may_need_it(
         assert not hop.needs_key(old)
 
 
+def test_only_what_was_there_when_it_was_closed_holds_a_key(
+    collection: Collection, tmp_path: Path
+) -> None:
+    inbox, keys = tmp_path / "data" / "inbox", collection.hops[0]
+    (old,) = keys.opening_keys()
+    with shuffler(collection, tmp_path / "data") as hop:
+        keys.rotate(at_once=True)
+        keys.close(old)
+        (inbox / "0.open").touch()
+        assert hop.needs_key(old)
+        keys.rotate(at_once=True)
+        hop.take()  # and look at the keys
+        (inbox / "1.open").touch()
+        assert hop.needs_key(old)
+        (inbox / "0.open").unlink()
+        assert not hop.needs_key(old), "what has come since is not for it"
+
+
+def test_a_key_that_goes_takes_its_tags_along(collection: Collection, tmp_path: Path) -> None:
+    data, keys = tmp_path / "data", collection.hops[0]
+    (old,) = keys.opening_keys()
+
+    def tags() -> int:
+        with closing(sqlite3.connect(data / "state.sqlite")) as reader:
+            return int(reader.execute("SELECT count(*) FROM tags").fetchone()[0])
+
+    with shuffler(collection, data, grace=0.0) as hop:
+        collection.write_segment(data, collection.seal(range(3)))
+        hop.take()
+        assert tags() == 3
+        keys.rotate(at_once=True)
+        keys.close(old)
+        hop.take()
+        hop.tick()
+        keys.refresh()
+        assert old not in keys.opening_keys()
+        assert tags() == 0
+
+
+def test_reports_wait_for_their_key_and_hold_no_other(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, keys = tmp_path / "data", collection.hops[0]
+    (old,) = keys.opening_keys()
+    with shuffler(collection, data) as hop:
+        keys.rotate(at_once=True)
+        (new,) = keys.opening_keys().keys() - {old}
+        hop.take()  # and look at the keys
+        work: Any = hop._works[-1]  # noqa: SLF001
+        monkeypatch.setattr(work, "_opening", HopKeys({old: work._opening.opening[old]}))  # noqa: SLF001
+        collection.write_segment(data, collection.seal(range(4)))
+        hop.take()
+        assert [hop.needs_key(one) for one in (old, new)] == [False, True]
+        keys.rotate(at_once=True)
+        hop.take()
+        hop.tick()
+        assert not hop.needs_key(new)
+        assert collection.histogram(sealed(data)) == ones(*range(4))
+
+
+def test_reports_of_an_unknown_plan_may_be_for_any_key(
+    collection: Collection, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    (key,) = collection.hops[0].opening_keys()
+    with shuffler(collection, data) as hop:
+        for content, needed in ((b"\0" * 100, False), (b"\0" * 99 + bytes([key]), True)):
+            writer = SegmentWriter(data / "inbox")
+            writer.append([Upload("f" * 64, 1, content)])
+            writer.seal()
+            hop.take()
+            assert hop.needs_key(key) == needed
+
+
+def test_plans_that_lack_messages_are_named(collection: Collection, tmp_path: Path) -> None:
+    names = [letter * 64 for letter in "abcdefgh"]
+    with shuffler(collection, tmp_path / "data") as hop:
+        hop._works[-1]._releaser.short.update(names)  # type: ignore[attr-defined]  # noqa: SLF001
+        assert hop.short == tuple(
+            f"plan {name[:16]} has enough reports, but too few messages in them: some reports are "
+            "nearly empty, so it waits for more"
+            for name in names
+        )
+
+
 def handed_over(collection: Collection, first: Path, second: Path, numbers: Iterable[int]) -> Path:
     """Return a batch of the first hop in the folder of the second."""
     with shuffler(collection, first) as hop:
@@ -635,7 +720,11 @@ def test_junk_costs_nobody_a_place_behind_a_later_hop(
         assert not sealed(second)
         (counts,) = hop.overview().counts.values()
         assert (counts.durable, counts.pooled, counts.adds_up) == (least, least - 1, True)
-        assert f"{least - 1} messages" in str(hop.short)
+        (short,) = hop.short
+        assert short == (
+            f"{least - 1} messages of plan {collection.plan.id[:16]} wait here for others of their "
+            "round and keys: some reports of their batch were invalid or duplicates"
+        )
         assert not list((second / "received").iterdir())
         keys.rotate(at_once=True)
         keys.close(old)
@@ -657,6 +746,15 @@ def test_junk_costs_nobody_a_place_behind_a_later_hop(
         assert BatchHead.unpack(both[:HEAD_LENGTH]).items in (least, least + 2)
         (counts,) = hop.overview().counts.values()
         assert (counts.pooled + counts.batched, counts.adds_up) == (2 * least + 4, True)
+
+
+def test_one_message_goes_on_for_a_plan_for_one(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2, crowd=1, slots=1)
+    second = tmp_path / "second"
+    handed_over(collection, tmp_path / "first", second, [7])
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+    assert collection.histogram(sealed(second)) == ones(7)
 
 
 def test_rounds_and_ways_do_not_help_one_another_behind_a_later_hop(tmp_path: Path) -> None:
@@ -768,11 +866,13 @@ def test_a_hop_before_that_says_more_reports_than_there_are_gains_nothing(tmp_pa
     second = tmp_path / "second"
     path = handed_over(collection, tmp_path / "first", second, [1] * 20)
     remade(collection, path, lambda items: items[:1])
+    remade(collection, path, lambda items: [one[:1] + bytes(len(one) - 1) for one in items[:3]])
     path.unlink()
     with shuffler(collection, second, 2) as hop:
         hop.take()
         (counts,) = hop.overview().counts.values()
         assert (counts.refused, counts.batched) == (1, 0), "one report where twenty are said"
+        assert (counts.undecryptable, counts.adds_up) == (3, True), "and none"
         path = handed_over(collection, tmp_path / "again", second, [1] * 20)
         remade(collection, path, reports=25)
         path.unlink()

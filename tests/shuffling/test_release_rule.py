@@ -7,6 +7,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import permutations
 from math import factorial
 from pathlib import Path
@@ -159,6 +160,15 @@ def test_a_crowd_with_fewer_messages_than_honest_users_send_waits(
     add(state, partition, [1], length)
     assert len(rule.tick()) == 1
     assert state.partitions() == {}
+
+
+def test_one_message_is_enough_for_a_plan_for_one(tmp_path: Path) -> None:
+    (tmp_path / "outbox").mkdir()
+    alone = Collection.make(tmp_path / "keys", crowd=1, slots=1)
+    assert alone.plan.least_items == 1
+    with closing(State.open(tmp_path / "state.sqlite")) as state:
+        add(state, Partition(alone.plan.id, 1, b"\1" * 32), [1], alone.plan.layout.item_length(1))
+        assert len(releaser(alone, state, tmp_path, ReleaseRule()).tick()) == 1
 
 
 def test_no_part_goes_without_its_messages_and_fewer_parts_have_more(

@@ -160,15 +160,14 @@ class ReportWork(HopWork):
         # What was put aside may come back, and is the same under each of its names; so is what is
         # on its way, whose name begins with a dot. Two looks: one alone may miss a file that gets
         # another name meanwhile.
-        files = (path.name.lstrip(".") for place in 2 * places for path in place.iterdir())
+        files = (path.name.removeprefix(".") for place in 2 * places for path in place.iterdir())
         return {name.partition(".")[0] for name in files}
 
     def _refresh(self) -> None:
         """Take note of keys that have come or gone; the tags of a key go with it.
 
-        If there is no room for that, it is due again.
+        If there is no room for that, it stays due.
         """
-        self._keys_are_due = True
         stored = self._hop.keys.opening_keys()
         opening = {number: HopKey.of(one) for number, one in stored.items()}
         gone = {one.id for one in self._hop.keys.entries if one.state is KeyState.DESTROYED}
