@@ -508,6 +508,53 @@ def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
     assert privacy.compose(one, times=15).epsilon(1e-6).relative_width > 0.006
 
 
+def test_crowds_and_orders_are_told_apart_where_each_of_them_tells_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told(one: privacy.FlippedBits, epsilon: float, times: int = 16) -> tuple[float, float]:
+        rounds = privacy.compose(one, times=times)
+        plain = rounds._dominating_rounds.upper_delta(epsilon)  # noqa: SLF001 - with nothing told
+        return rounds.delta(epsilon).upper, plain
+
+    # By its crowds, of which orders alone tell half as much.
+    upper, plain = told(bits(300, "0.1"), 1.0)
+    assert upper < 0.93 * plain
+    # By its orders, where crowds are not known.
+    decoyed = privacy.FlippedBits(users=30, flip_probability="0.2", decoys=20)
+    upper, plain = told(decoyed, 1.0, times=65)
+    assert upper < 0.98 * plain
+    # By its orders, which are known at more epsilons; but not in many rounds: it takes long.
+    found = []
+    for few in (16, 15):
+        monkeypatch.setattr(composition, "_FEW_ROUNDS", few)
+        rounds = privacy.compose(bits(100, "0.03"), times=16)
+        found.append(min(one.delta(7.0) for one in rounds._adaptive_profiles))  # noqa: SLF001
+    assert found[0] < 0.9 * found[1]
+
+
+def test_many_rounds_are_told_apart_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, nothing_told = (
+        bits(301, "0.1"),
+        privacy.EncodedNumbers(users=50, resolution=3, flip_probability="0.2", slots="together"),
+    )
+    for times in (25, 30):
+        whole = privacy.compose(one, times=times).delta(1.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(composition, "_TOLD_APART", range(2, 25))
+            patched.setattr(composition, "_BLOCK", 10)
+            rounds = privacy.compose(one, times=times)
+            plain = rounds._dominating_rounds.upper_delta(1.0)  # noqa: SLF001 - with nothing told
+            assert whole.upper < rounds.delta(1.0).upper < 0.96 * plain
+            assert privacy.compose(nothing_told, times=times)._adaptive_blocks is None  # noqa: SLF001
+
+
+def test_whatever_loses_more_spreads_farther() -> None:
+    one = bits(100, "0.1")
+    spread = privacy.compose(one).spread
+    assert privacy.compose(one, times=9).spread == pytest.approx(3 * spread)
+    assert privacy.compose(bits(100, "0.05")).spread > spread
+
+
 def test_a_share_too_small_for_a_float_leaves_the_local_guarantee() -> None:
     rounds = privacy.compose(PEOPLE, times=10**6)
     # The smallest double of all, in a million shares.

@@ -31,7 +31,13 @@ from chaffinch.privacy.covers import (
 )
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
-from chaffinch.privacy.mechanisms.crowd_runs import CrowdRefused, Run, TooManyRuns, cover_crowds
+from chaffinch.privacy.mechanisms.crowd_runs import (
+    CrowdRefused,
+    Run,
+    TooManyRuns,
+    cover_crowds,
+    proven_by_runs,
+)
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, binomial, sum_of_flips
 from chaffinch.privacy.numerics.precision import Wide
 from chaffinch.privacy.progress import show_progress
@@ -378,8 +384,12 @@ def test_each_of_the_others_counts_with_all_its_bits(*, mirrored: bool) -> None:
     assert (found.mass == whole.mass).all()
 
 
-def test_too_many_runs_prove_nothing() -> None:
+def test_too_many_runs_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the last run that was looked at lie crowds of which nothing is known."""
+    crowds = FlippedBits(users=300, flip_probability="0.1").bit_crowds
+    assert proven_by_runs(crowds, 1.0, 1e-2) == 1e-2
+    monkeypatch.setattr("chaffinch.privacy.mechanisms.crowd_runs._FEW_RUNS", 1)
+    assert proven_by_runs(crowds, 1.0, 1e-2) is None
     with pytest.raises(TooManyRuns):
         cover_crowds(lambda run: run[0] == run[1], 10, most=10)
     assert len(cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
@@ -429,6 +439,19 @@ def test_losses_too_different_for_a_grid_are_not_proven() -> None:
 def test_what_leaks_everything_has_no_grid() -> None:
     with pytest.raises(GuaranteeNotProven):
         cover_of([(DecoyedValues(decoys=0, values=2), 2)], 1.0, 0.5)
+
+
+def test_losses_that_no_grid_reaches_are_refused_beside_others() -> None:
+    few = FlippedBits(users=30, flip_probability="0.1")
+    far = FlippedBits(users=1, flip_probability="1e-270")
+    with pytest.raises(GuaranteeNotProven, match="that no grid reaches"):
+        cover_of([(far, 1), (few, 1)], 610.0, 1e-4)
+
+
+def test_losses_too_small_for_a_grid_are_refused() -> None:
+    crowd = DecoyedValues(decoys=10**9, values=2)
+    with pytest.raises(GuaranteeNotProven, match="tiny losses"):
+        cover_of([(crowd, 2)], 0.001, 0.9)
 
 
 def test_different_sums_are_covered_each_for_itself() -> None:

@@ -196,7 +196,8 @@ def test_brackets_of_rounds_hold_what_all_their_outcomes_show() -> None:
         assert brute_mu(users, Fraction(flip), times) in found
 
 
-def test_ten_rounds_are_at_most_the_root_of_ten_times_one() -> None:
+def test_ten_rounds_are_at_most_the_root_of_ten_times_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaffinch.privacy.composition._MOST_FOLLOWED", 10)
     found = TEN.gaussian_mu()
     assert found.relative_width < 1e-3
     assert found.upper <= math.sqrt(10) * 0.1113884835599643
@@ -234,6 +235,9 @@ def test_an_infinite_loss_of_one_round_leaves_no_mu_of_all() -> None:
     clear = privacy.DecoyedValues(decoys=100, values=3)
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
     assert math.isinf(privacy.compose([clear, bit]).gaussian_mu().upper)
+    # Nor is it known from below: the first crowd of decoys tells nothing.
+    assert clear.seen_mu(2) == 0
+    assert privacy.compose([clear, bit]).gaussian_mu().lower < 1
 
 
 def test_what_was_cut_is_not_forgotten() -> None:

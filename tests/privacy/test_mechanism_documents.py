@@ -21,6 +21,7 @@ from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.forms import fraction_from, fraction_text
 from chaffinch.privacy.guarantee import Method
 from chaffinch.privacy.mechanism_documents import (
+    UnknownMechanism,
     add_mechanisms,
     mechanism_document,
     mechanism_from,
@@ -146,6 +147,8 @@ def test_the_documents_are_what_they_always_were() -> None:
 
 
 BITS: dict[str, Any] = mechanism_document(privacy.FlippedBits(users=9, flip_probability="1/3"))
+CUT = privacy.Shortened(privacy.FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000))
+CUT_BITS = mechanism_document(CUT)
 TWICE = mechanism_document(privacy.compose(privacy.DecoyedValues(decoys=3, values=4), times=2))
 
 
@@ -198,12 +201,49 @@ def test_anything_else_is_refused(document: object) -> None:
         mechanism_from(document)
 
 
+def test_a_name_from_elsewhere_is_told_with_what_to_do() -> None:
+    with pytest.raises(UnknownMechanism) as refused:
+        mechanism_from({**BITS, "mechanism": "unheard-of"})
+    assert refused.value.name == "unheard-of"
+    names = "The mechanism must be one of 'flipped-bits', 'decoyed-values', "
+    assert refused.value.message.startswith(names)
+    assert refused.value.hint == (
+        "if a protocol from elsewhere brings it along, register that protocol first "
+        "(chaffinch.protocols.register)"
+    )
+
+
+@each_case(
+    "document, said",
+    [
+        (None, "mechanism document must be"),
+        ({**TWICE, "parts": [1]}, "The part of a composition must be"),
+        ({**TWICE, "parts": [{"times": 1}]}, "fields of a part of a composition"),
+        ({**CUT_BITS, "distance": 1}, "The distance must be"),
+        ({**CUT_BITS, "shortfall": 1}, "The shortfall must be"),
+    ],
+)
+def test_what_is_wrong_in_a_document_is_called_by_its_name(document: object, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        mechanism_from(document)
+
+
+def test_the_text_that_a_ledger_keeps_is_what_it_always_was() -> None:
+    """Without blanks, names in the order of the alphabet: charges are compared by it."""
+    assert mechanism_text(privacy.FlippedBits(users=9, flip_probability="1/3")) == (
+        '{"copies":1,"decoys":0,"flip_probability":"1/3","mechanism":"flipped-bits","users":9}'
+    )
+
+
 def test_mechanisms_outside_the_table_have_no_document() -> None:
     numbers = privacy.EncodedNumbers(
         users=99, resolution=2, flip_probability="0.3", slots="together"
     )
-    with pytest.raises(InvalidInput, match="FlippedBits"):
+    with pytest.raises(InvalidInput, match="FlippedBits") as refused:
         mechanism_document(numbers.inner)
+    assert refused.value.hint == (
+        "a protocol from elsewhere names the mechanisms that it brings, in `mechanisms`"
+    )
     nested = privacy.Composition(((privacy.compose([]), 1),))
     with pytest.raises(InvalidInput, match="single mechanism"):
         mechanism_document(nested)
@@ -217,9 +257,6 @@ def test_a_fraction_too_long_to_read_is_refused() -> None:
 @given(st.fractions(0, 1))
 def test_fractions_are_exact(value: Fraction) -> None:
     assert fraction_from("rate", fraction_text("rate", value)) == value
-
-
-CUT = privacy.Shortened(privacy.FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000))
 
 
 def test_a_cut_mechanism_and_its_document_say_the_same() -> None:
@@ -464,7 +501,7 @@ def test_what_cannot_be_read_again_is_never_charged(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("theirs")
 def test_no_parameter_stands_in_the_place_of_the_name() -> None:
-    with pytest.raises(InvalidInput, match="others than `mechanism`"):
+    with pytest.raises(InvalidInput, match="be others than `mechanism`, under which its name sta"):
         mechanism_document(Flattened(CUT.inner))
 
     class Wrong(Theirs):
@@ -514,14 +551,16 @@ def test_a_class_is_refused_for_what_can_be_seen_of_it() -> None:
     for wrong, words in (
         (Abstract, "says its crowd_words, delta, local_epsilon, profile, view, method"),
         (Silent, "says its view, method"),
+        (named(document_name="Mine!"), "document name of Mine must be lower-case words"),
+        (named(document_name="flipped-bits"), "document name of Mine must be one that is not"),
         (named(method="lower-bound"), "method of Mine must be one of 'exact', 'upper-bound'"),
         (named(neighbours="add-remove"), "neighbours of Mine must be"),
         (named(document_fields="more"), "document_fields of Mine must be a tuple of names"),
         (named(document_fields=(1,)), "document_fields of Mine must be a tuple of names"),
         (named(document_fields=("mechanism",)), "others than `mechanism`"),
         (
-            named(document_fields=("inner",), document_fractions=("zzz",), **base),
-            "document_fractions of Mine must be among",
+            named(document_fields=("inner", "more"), document_fractions=("zzz",), **base),
+            "document_fractions of Mine must be among its document_fields: inner, more",
         ),
         (named(document_fields=("inner", "zzz"), **base), "its arguments: inner, more"),
         (named(document_fields=("more",), **base), "its arguments: inner, more"),
@@ -529,7 +568,46 @@ def test_a_class_is_refused_for_what_can_be_seen_of_it() -> None:
         with pytest.raises(InvalidInput, match=words):
             add_mechanisms([Theirs, wrong])
         assert not mechanism_documents._ADDED, "all or none"  # noqa: SLF001
+    both = ("inner", "more")
+    mechanism_documents._check_class(  # noqa: SLF001
+        named(document_fields=both, document_fractions=both, **base)
+    )
     ours = [mechanism_documents._class_of(name) for name in mechanism_documents._OURS]  # noqa: SLF001
     for kind in ours:
         if kind.neighbours == privacy.Mechanism.neighbours:
             mechanism_documents._check_class(kind)  # noqa: SLF001
+
+
+@dataclass(frozen=True)
+class Saying(privacy.Mechanism):
+    """Says with each object what is seen, and how it is proven."""
+
+    view: str
+    method: Method
+    crowd_words = "somebody"
+    local_epsilon = 5.0
+    document_name = "saying"
+    document_fields = ("view", "method")
+    delta = Theirs.delta
+    profile = Theirs.profile
+
+
+@pytest.mark.usefixtures("theirs")
+def test_a_class_may_say_with_each_object_what_is_seen() -> None:
+    add_mechanisms([Saying])
+    assert mechanism_from(mechanism_document(Saying("messages", "exact"))).view == "messages"
+
+
+@pytest.mark.usefixtures("theirs")
+def test_a_class_that_is_defined_again_needs_a_new_start() -> None:
+    here = {"__module__": __name__}
+    again, other = (type(name, (Theirs,), here) for name in ("Theirs", "Others"))
+    for kind, hint in (
+        (again, "the class was registered before and has changed since: start Python again"),
+        (other, ""),
+    ):
+        with pytest.raises(InvalidInput, match="one that is not taken") as refused:
+            add_mechanisms([kind])
+        assert refused.value.hint == hint
+    # The other class of a name of ours is not known here.
+    assert mechanism_documents.hint_for_another(again, None) == ""

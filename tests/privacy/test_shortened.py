@@ -77,6 +77,17 @@ def test_nothing_is_lost_from_the_local_epsilon_on() -> None:
     assert min(cut.delta(before).upper, cut.delta_bound(before)) > 0.0
 
 
+def test_cutting_costs_its_part_of_the_quick_bound_up_to_the_local_epsilon() -> None:
+    whole, distance = FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000)
+    cut = Shortened(whole, distance)
+    thrice = compose(cut, times=3)
+    assert whole.cutting(0.5) == 0
+    assert cut.cutting(0.5) == cutting_cost(distance, 0.5) > 0
+    assert thrice.cutting(0.5) == cutting_cost(3 * distance, 0.5)
+    for one in (cut, thrice):
+        assert one.cutting(one.local_epsilon) == 0
+
+
 def test_nothing_cut_costs_nothing() -> None:
     assert cutting_cost(Fraction(0), 1.0) == 0.0
     cut = Shortened(WHOLE, Fraction(0))

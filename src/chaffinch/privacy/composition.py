@@ -540,9 +540,8 @@ class Composition(Mechanism):
 
 
 def _ended_at_local_epsilon(mechanism: Mechanism, nodes: Floats, upper: Floats) -> _Profile:
-    if upper[-1] <= 0:
-        return nodes, upper
-    # No loss is above the local epsilon: from there on delta is 0.
+    # No loss is above the local epsilon: from there on delta is 0. A profile that ends there
+    # already has that node twice, which changes no hull.
     return np.append(nodes, mechanism.local_epsilon), np.append(upper, 0.0)
 
 

@@ -148,8 +148,6 @@ def _covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run
 def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: float) -> Cover:
     rounds = sum(times for _, times in parts)
     reach = [_reach(unit, delta * _INFINITE / rounds) for unit, _ in parts]
-    if not min(reach) > 0:
-        raise GuaranteeNotProven("delta", upper=1.0, most=delta)
     if max(reach) > _FARTHEST:
         raise GuaranteeNotProven("delta of losses that no grid reaches", upper=1.0, most=delta)
     step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
