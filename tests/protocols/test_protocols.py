@@ -32,6 +32,7 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots, flip_values, overflow
+from chaffinch.protocols.registry import variant_names
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.cases import each_case
 from tests.encoding import test_transcripts as transcripts
@@ -94,6 +95,11 @@ def test_codes_have_names() -> None:
     assert Flips(QUARTER).labels(FLAGS) == ("x", "y", "z")
     assert Encoded(QUARTER, 4, together=True).labels(NUMBER) == ("total",)
     assert Encoded(QUARTER, 4, together=False).labels(NUMBER) == ("10", "12.5", "15", "17.5")
+
+
+def test_every_way_has_a_name_also_one_in_clear_or_by_wish_alone() -> None:
+    names = variant_names(Number(0, 10))
+    assert {name.partition(",")[0] for name in names} >= {"number in 8 bits", "signed decoys"}
 
 
 def test_only_reports_with_few_slots_run_out_of_them() -> None:
