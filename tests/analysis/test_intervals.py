@@ -229,6 +229,8 @@ def test_together_shares_the_chance_to_miss_among_the_tallies() -> None:
     noise = Noise.flips(Fraction(1, 10))
     together = simultaneous(noise, [30, 40, 50, 60], 100, 0.96)
     np.testing.assert_array_equal(together, intervals(noise, [30, 40, 50, 60], 100, 0.99))
+    none = np.zeros(0, dtype=np.int64)
+    assert [len(end) for end in simultaneous(noise, none, 100, 0.96)] == [0, 0]
 
 
 def test_a_million_values_at_an_extreme_level() -> None:

@@ -111,7 +111,7 @@ def simultaneous(
     under any dependence. ``comparisons`` is the number of intervals that must hold
     together, by default the number of tallies.
     """
-    share = whole("comparisons", np.size(tallies) if comparisons is None else comparisons, least=0)
+    share = whole("comparisons", np.size(tallies) if comparisons is None else comparisons)
     if share < np.size(tallies):
         raise InvalidInput("comparisons", "at least the number of tallies", share)
     return two_sided(noise, tallies, reports, miss_chance(level) / max(share, 1))
