@@ -450,7 +450,7 @@ def test_files(releases: list[cf.Release], tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in rows] == [tuple(row) for row in trend.table()]
     assert len((tmp_path / "trend.csv").read_text().splitlines()) == 1 + len(trend.table())
     page = (tmp_path / "trend.html").read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 4 + 1 + 3, "two pictures of each question, the dots, their legend"
     assert "July <b>" not in page
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.cards import escape
 from chaffinch.charts import Figure, estimates_chart
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.estimates import DotFigure
-from chaffinch.charts.svg import element, escape
+from chaffinch.charts.estimates import DotFigure, counts_chart, measured_chart
+from chaffinch.charts.svg import element
 
 SPACE = "{http://www.w3.org/2000/svg}"
 NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=y>', "]]>", "\x00\x1b\ud800", "茶" * 99]
@@ -55,38 +57,77 @@ def escaped_back(text: str) -> str:
 def test_labels_are_texts(dots: DotFigure) -> None:
     root = parsed(dots.svg())
     tags = {part.tag.removeprefix(SPACE) for part in root.iter()}
-    assert tags == {"svg", "title", "desc", "style", "text", "line", "circle"}
+    assert tags == {"svg", "title", "desc", "style", "text", "tspan", "line", "rect"}
     texts = [part.text for part in root.iter(f"{SPACE}text")]
     assert NASTY[0] in texts
     assert NASTY[1] in texts
     assert "茶" * 12 + "…" in texts
 
 
-def test_dots_stand_where_their_numbers_are(dots: DotFigure) -> None:
-    root = parsed(dots.svg())
-    circles = [c for c in root.iter(f"{SPACE}circle") if c.attrib["cx"].endswith("%")]
-    for circle, dot in zip(circles, dots.dots, strict=True):
-        assert float(circle.attrib["cx"][:-1]) == pytest.approx(
-            100 * dots.x.place(dot.estimate), abs=0.006
-        )
-    whiskers = [
-        line
-        for line in root.iter(f"{SPACE}line")
-        if line.attrib["class"] == "cf-each" and line.attrib["x1"].endswith("%")
-    ]
-    for line, dot in zip(whiskers, dots.dots, strict=True):
+def span(bar: ET.Element) -> tuple[float, float]:
+    left, width = (float(bar.attrib[name][:-1]) for name in ("x", "width"))
+    return left, left + width
+
+
+def test_bars_and_whiskers_stand_where_their_numbers_are(dots: DotFigure) -> None:
+    bars: dict[str, list[tuple[float, float]]] = {}
+    for part in parsed(dots.svg()).iter(f"{SPACE}rect"):
+        bars.setdefault(part.attrib["class"], []).append(span(part))
+
+    def place(value: float) -> float:
+        return 100 * dots.x.place(value)
+
+    for dot, bar, cap in zip(dots.dots, bars["cf-bar"], bars["cf-cap"], strict=True):
         assert dot.each is not None
-        ends = [float(line.attrib[name][:-1]) for name in ("x1", "x2")]
-        assert ends == pytest.approx([100 * dots.x.place(end) for end in dot.each], abs=0.006)
+        # An estimate below 0 is a bar to the other side, and never hidden.
+        assert bar == pytest.approx([place(end) for end in sorted((0, dot.estimate))], abs=0.02)
+        assert cap == pytest.approx([place(end) for end in dot.each], abs=0.02)
+    assert dots.dots[-1].estimate < 0 <= dots.dots[-1].ends[1]
+    lines = [
+        [float(line.attrib[name][:-1]) for name in ("x1", "x2")]
+        for line in parsed(dots.svg()).iter(f"{SPACE}line")
+        if line.attrib["class"] == "cf-end" and line.attrib["x1"] != line.attrib["x2"]
+    ]
+    expected = [[place(end) for end in dot.together or ()] for dot in dots.dots]
+    assert np.array(lines) == pytest.approx(np.array(expected), abs=0.02)
 
 
 def test_rows_go_down_in_order(dots: DotFigure) -> None:
     root = parsed(dots.svg())
-    heights = [
-        float(c.attrib["cy"]) for c in root.iter(f"{SPACE}circle") if c.attrib["cx"].endswith("%")
-    ]
+    heights = [float(c.attrib["y"]) for c in root.iter() if c.attrib.get("class") == "cf-bar"]
     assert heights == sorted(heights)
     assert heights[-1] < float(root.attrib["height"])
+
+
+def test_ticks_have_their_numbers_below_them() -> None:
+    rows = [("tea", 30.0, (25.0, 35.0), (20.0, 40.0)), ("milk", 90.0, (85.0, 95.0), (80.0, 99.0))]
+    root = parsed(counts_chart("cups", rows, level=0.95, unit="people", crowd=200).svg())
+    grid = {part.attrib["x1"] for part in root.iter() if part.attrib.get("class") == "cf-grid"}
+    below = {
+        part.attrib["x"]: part.text
+        for part in root.iter(f"{SPACE}text")
+        if (part.text or "").endswith("%")
+    }
+    assert list(below.values()) == ["0%", "10%", "20%", "30%", "40%", "50%"]
+    assert grid == {place for place, text in below.items() if text != "0%"}
+
+
+def test_a_number_is_a_place_on_its_range_and_no_bar() -> None:
+    rows = [("mean", 20.0, (18.0, 22.0), None), ("median", 15.0, None, (12.0, 19.0))]
+    figure = measured_chart("delay", rows, level=0.95, unit="min", within=(0.0, 60.0))
+    root = parsed(figure.svg())
+    assert not [one for one in root.iter() if one.attrib.get("class") == "cf-bar"]
+    places = [float(one.attrib["cx"][:-1]) for one in root.iter(f"{SPACE}circle")]
+    assert places == pytest.approx([100 * 20 / 60, 25], abs=0.01)
+    assert (figure.x.low, figure.x.high) == (0.0, 60.0)
+
+
+def test_a_notebook_shows_pictures_on_a_card_that_no_system_darkens(dots: DotFigure) -> None:
+    shown = dots._repr_html_()
+    assert shown.startswith('<div class="cf-card" style="color-scheme:light;background:#')
+    assert "prefers-color-scheme" not in shown
+    assert escape(dots.title) in shown
+    assert escape(dots.note) in shown
 
 
 def test_looks_can_be_left_to_the_page(dots: DotFigure, curve: Figure) -> None:

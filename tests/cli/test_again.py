@@ -113,7 +113,7 @@ def test_nothing_of_the_data_is_beside_the_release(
     document = json.loads((folder / "one" / "release.json").read_text())
     assert set(document) == {
         *("format", "plan", "title", "version", "guarantee", "rounds", "reports", "batch"),
-        *("level", "one_party", "unit", "questions"),
+        *("level", "one_party", "made_on", "unit", "questions"),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.cli import main
 from chaffinch.errors import NoPlanFound, UselessPlan
-from chaffinch.plans.meaning import right_guesses
+from chaffinch.privacy.guarantee import right_guesses
 from tests.cli.conftest import Done
 
 WEAK = cf.Target(6.0, 1e-6)

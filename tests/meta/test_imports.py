@@ -19,6 +19,7 @@ PARTIES = (
 
 # Besides the standard library. A name allows what is inside it.
 PRIVACY_MAY_IMPORT = (
+    "chaffinch.cards",
     "chaffinch.errors",
     "chaffinch.privacy",
     "flint",

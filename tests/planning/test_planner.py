@@ -28,9 +28,9 @@ from chaffinch.errors import (
 from chaffinch.planning.candidates import Task, for_error
 from chaffinch.planning.survey_file import load_survey
 from chaffinch.plans.expansion import Asked
-from chaffinch.plans.meaning import right_guesses
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan, plan_from
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.flipped_records import overflow
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu

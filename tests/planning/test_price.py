@@ -14,7 +14,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning import Price, price
 from chaffinch.planning.baselines import central_margin, central_noises
-from chaffinch.plans.meaning import right_guesses
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.questions import Question, Survey
 from tests.tiers import nightly
 

@@ -95,4 +95,6 @@ def test_two_brackets_are_not_ordered(order: Callable[[Bracket, Bracket], bool])
 
 def test_a_promise_is_shown_in_a_notebook() -> None:
     promise = Guarantee(0.1, 1e-8, "replace-one", "messages", "<b>", 2.0, "exact")
-    assert "crowd: &lt;b&gt;" in promise._repr_html_()
+    shown = promise._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "at most 53 are right" in shown

@@ -40,7 +40,7 @@ def test_intervals_are_rounded_outwards() -> None:
     release = releases.release(["daily"], frequencies=1)
     row = release.rows[0]._replace(estimate=100.4, low=50.9, high=150.1)
     shown = str(replace(release, rows=(row,)))
-    line = next(line for line in shown.splitlines() if line.startswith("  daily"))
+    line = next(line for line in shown.splitlines() if line.startswith("  daily  "))
     assert line.split() == ["daily", "100", "40", "50", "151"]
 
 

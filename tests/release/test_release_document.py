@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,8 @@ _RELEASED_AGAIN = replace(
     contributions=2,
     unit="row",
     round=2,
+    published_by="Ministry",
+    made_on=date(2026, 11, 18),
 )
 
 
@@ -239,6 +242,31 @@ _SHUFFLED = replace(reach_releases.release(), shuffler_guarantee=reach_releases.
 def test_the_schema_names_every_field(schema: dict[str, Any], release: Publication) -> None:
     assert set(schema["properties"]) == set(release.document())
     assert schema["additionalProperties"] is False
+
+
+def test_a_day_a_publisher_and_a_range_are_read_again_and_may_be_missing() -> None:
+    release = survey_releases.release()
+    number = release.answers[1]
+    assert number.summary is not None
+    ranged = replace(number, summary=replace(number.summary, within=(0.0, 60.0)))
+    told = replace(
+        release,
+        made_on=date(2026, 11, 18),
+        published_by="Ministry",
+        answers=(release.answers[0], ranged),
+    )
+    document = json.loads(json.dumps(told.document()))
+    assert (document["made_on"], document["published_by"]) == ("2026-11-18", "Ministry")
+    assert document["questions"][1]["range"] == [0.0, 60.0]
+    assert read_release(json.dumps(document)) == told
+    assert "18 November 2026 · published by Ministry" in told.page()
+    assert not {"made_on", "published_by"} & set(release.document())
+    for changed in ({"made_on": "18.11.2026"}, {"made_on": 20261118}, {"published_by": "a\nb"}):
+        with pytest.raises(InvalidFile, match=next(iter(changed))):
+            read_release(json.dumps(document | changed))
+    document["questions"][1]["range"] = [60.0, 0.0]
+    with pytest.raises(InvalidFile, match="range"):
+        read_release(json.dumps(document))
 
 
 def test_what_releases_of_the_same_data_promise_together_is_read_again() -> None:

@@ -207,6 +207,6 @@ def test_estimates_over_a_million_collections(name: str) -> None:
 def test_a_notebook_shows_no_truth() -> None:
     found = simulated(QUICK[0], runs=200)
     shown = found._repr_html_()
-    assert shown.startswith("<p>")
+    assert shown.startswith('<div class="cf-card"')
     assert "coverage" in shown
     assert f"{found.values[0].truth:,.6g}" not in shown

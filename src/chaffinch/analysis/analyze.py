@@ -264,7 +264,13 @@ def _counted_number(
         low_together=found.mean_ends[0],
         high_together=found.mean_ends[1],
         notes=tuple(notes),
-        summary=Summary(question.unit, total.estimate, spread, Answered(counted, total)),
+        summary=Summary(
+            question.unit,
+            total.estimate,
+            spread,
+            Answered(counted, total),
+            (question.low, question.high),
+        ),
     )
 
 
@@ -296,7 +302,7 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
         low_together=np.array([found.low]),
         high_together=np.array([found.high]),
         notes=tuple(notes),
-        summary=Summary(question.unit, found.total, spread),
+        summary=Summary(question.unit, found.total, spread, within=(question.low, question.high)),
     )
 
 
@@ -307,8 +313,6 @@ _CONSERVATIVE_MEAN = (
     "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
     "case, so it is often much wider than two standard errors to each side."
 )
-
-_REFUSED = "would have been refused"
 
 _NO_MEAN = (
     "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "
@@ -328,16 +332,14 @@ def _treatment_notes(question: Question) -> list[str]:
     return list(_NOTES[question.kind](question))
 
 
-def _gap_clause(counted_as: str, *, refused: bool) -> str:
-    # A release does not tell whether there was any.
-    return f"Missing answers {_REFUSED if refused else f'count as {counted_as}'}"
+# A release does not tell whether there was any missing answer. Where one would have been refused,
+# all that is counted is as it was given, and nothing has to be said.
 
 
 def _label_notes(question: Bit | Choice) -> Iterator[str]:
     # Missing answers that are counted have a row of their own.
-    if question.missing != COUNT:
-        gaps = _gap_clause(f"'{question.missing}'", refused=question.missing == REFUSE)
-        yield f"{gaps}."
+    if question.missing not in (COUNT, REFUSE):
+        yield f"Missing answers count as '{question.missing}'."
 
 
 def _choice_notes(question: Choice) -> Iterator[str]:
@@ -348,17 +350,18 @@ def _choice_notes(question: Choice) -> Iterator[str]:
 
 def _number_notes(question: Number) -> Iterator[str]:
     unit = f" {question.unit}" if question.unit else ""
-    gaps = "Missing answers are counted, and mean and sum are those of the others"
-    if question.missing != COUNT:
-        refused = question.missing == REFUSE
-        gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
-    beyond = "were moved to the nearest bound" if question.clip else _REFUSED
-    yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} {beyond}."
+    if question.missing == COUNT:
+        yield "Missing answers are counted, and mean and sum are those of the others."
+    elif question.missing != REFUSE:
+        yield f"Missing answers count as {question.missing:.10g}{unit}."
+    if question.clip:
+        ends = f"{question.low:.10g} to {question.high:.10g}"
+        yield f"Numbers beyond {ends} were moved to the nearest bound."
 
 
 def _flag_notes(question: Flags) -> Iterator[str]:
-    if question.missing != COUNT:
-        yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
+    if question.missing not in (COUNT, REFUSE):
+        yield "Missing answers count as none of them."
 
 
 def _cross_notes(question: Cross) -> Iterator[str]:

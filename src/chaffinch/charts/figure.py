@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chaffinch.cards import escape
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Drawing, Picture, element, escape, headline, level, upright
+from chaffinch.charts.svg import Drawing, Picture, element, headline, level, upright
 from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput, MissingExtra, checks
 from chaffinch.privacy.guarantee import PROVEN, Method, commas_in

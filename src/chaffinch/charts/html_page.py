@@ -6,50 +6,84 @@ not escaped by mistake could still run nothing.
 
 from __future__ import annotations
 
-from chaffinch.charts.svg import STYLE, escape
+from chaffinch.cards import DARK, LIGHT, PAPER, escape
+from chaffinch.charts.svg import RULES
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_PAGE_STYLE = """
-:root{color-scheme:light dark;--ink:#1b1b1b;--soft:#5a5a5a;--line:#d5d5d5;--paper:#fff;
---box:#f3f7fa;--edge:#0072b2;--alarm:#b3261e}
-@media (prefers-color-scheme:dark){:root{--ink:#ececec;--soft:#b4b4b4;--line:#4a4a4a;
---paper:#161616;--box:#1e2a33;--edge:#6cb8ec;--alarm:#ff8a80}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:52rem;padding:1.5rem 1rem 3rem;color:var(--ink);
-background:var(--paper);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.7rem;line-height:1.25;margin:0 0 1rem}
-h2{font-size:1.25rem;margin:2.5rem 0 .75rem;border-top:1px solid var(--line);padding-top:1.5rem}
-.promise{background:var(--box);border-left:4px solid var(--edge);padding:.75rem 1rem;
-margin:0 0 1rem}
-.warning{border-left:4px solid var(--alarm);padding:.75rem 1rem;margin:0 0 1rem}
-.promise p,.warning p{margin:.25rem 0}
-.promise p:first-child{font-size:1.1rem}
-summary{cursor:pointer;color:var(--soft);padding:.4rem 0}
-details dl{padding:.25rem 0 .75rem 1rem}
-footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:1rem}
-main>section:first-child>h2:first-child{border-top:0;margin-top:0;padding-top:0}
-.soft,figcaption,caption{color:var(--soft);font-size:.9rem}
-caption{text-align:left;padding-bottom:.35rem}
-dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.25rem 1rem;margin:0}
-dt{color:var(--soft)}
-dd{margin:0}
-figure{margin:1rem 0}
-.wide{overflow-x:auto;margin:1rem 0}
-table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:right;
-white-space:nowrap;vertical-align:top}
-th:first-child,td:first-child{text-align:left;white-space:normal;min-width:8rem;padding-left:0}
-tbody th{font-weight:normal}
-thead th{white-space:normal;overflow-wrap:normal;
-vertical-align:bottom;border-bottom:2px solid var(--line)}
-li{margin:.25rem 0}
-@media (max-width:30rem){body{padding:1rem .75rem 2rem}h1{font-size:1.4rem}
-dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}}
-@media print{:root{--ink:#000;--soft:#333;--line:#bbb;--paper:#fff;--box:#fff;--edge:#000}
-html{font-size:10pt}caption{break-after:avoid}
-body{max-width:none;padding:0}figure,tr,.promise{break-inside:avoid}
-h2{break-after:avoid}.wide{overflow:visible}
-details::details-content{content-visibility:visible;block-size:auto}thead{display:table-header-group}}
+BOX_STYLE = """
+.headline{font-size:1.25em;line-height:1.4;margin:.1rem 0 .75rem;text-wrap:pretty}
+.headline strong{font-weight:650}
+.aside{color:var(--cf-soft)}
+.promise{background:var(--cf-box);border-left:4px solid var(--cf-main);border-radius:0 10px 10px 0;
+padding:.9rem 1.25rem 1rem;margin:.75rem 0 1rem;break-inside:avoid}
+.promise.useless{border-color:var(--cf-leak);background:var(--cf-alarm)}
+.promise p{margin:.5rem 0 0;max-width:42rem}
+.promise .lead{font-size:1.15em;margin:0 0 .6rem}
+.promise>svg{display:block;max-width:26rem}
+.legend{list-style:none;padding:0;margin:.5rem 0 .75rem;display:flex;flex-wrap:wrap;
+gap:.1rem 1.1rem;font-size:.9em;color:var(--cf-soft)}
+.legend li{margin:0}
+.cf-mark-dot{width:.8em;height:.8em;vertical-align:-.05em}
+""".strip()
+"""The sentences that say what was found and what is promised, on a page and on a card."""
+
+_PAGE_STYLE = f"""
+:root{{color-scheme:light dark;{LIGHT}}}
+@media (prefers-color-scheme:dark){{:root{{{DARK}}}}}
+*{{box-sizing:border-box}}
+body{{margin:0 auto;max-width:48rem;padding:2rem 1rem 3rem;color:var(--cf-ink);
+background:var(--cf-paper);font:1rem/1.55 system-ui,sans-serif;overflow-wrap:anywhere}}
+h1{{font-size:1.9rem;line-height:1.2;margin:0 0 .35rem;text-wrap:balance}}
+h2{{font-size:1.2rem;line-height:1.3;margin:2.5rem 0 .35rem}}
+h3{{font-size:1rem;margin:1.75rem 0 .25rem}}
+.byline{{color:var(--cf-soft);font-size:.95rem;margin:0}}
+.warning{{border-left:4px solid var(--cf-leak);background:var(--cf-alarm);
+border-radius:0 10px 10px 0;padding:.75rem 1.25rem;margin:1.25rem 0;font-weight:600}}
+.warning p{{margin:.25rem 0}}
+summary{{cursor:pointer;color:var(--cf-soft);padding:.4rem 0}}
+details dl{{padding:.25rem 0 .75rem 1rem}}
+:focus-visible{{outline:3px solid var(--cf-main);outline-offset:2px}}
+.soft,figcaption,caption{{color:var(--cf-soft);font-size:.88rem}}
+.soft{{padding-left:1.1rem}}p.soft{{padding:0}}
+caption{{text-align:left;padding-bottom:.35rem}}
+dl{{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.25rem 1rem;margin:0}}
+dt{{color:var(--cf-soft)}}
+dd{{margin:0}}
+figure{{margin:.75rem 0 1rem}}
+.wide{{overflow-x:auto;margin:.5rem 0 1rem;
+background:linear-gradient(90deg,var(--cf-paper) 30%,transparent) 0 0/3rem 100% no-repeat local,
+linear-gradient(270deg,var(--cf-paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,
+linear-gradient(90deg,var(--cf-grid),transparent) 0 0/1rem 100% no-repeat scroll,
+linear-gradient(270deg,var(--cf-grid),transparent) 100% 0/1rem 100% no-repeat scroll}}
+table{{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}}
+th,td{{padding:.35rem 0 .35rem 1rem;border-bottom:1px solid var(--cf-grid);text-align:right;
+white-space:nowrap;vertical-align:top}}
+th:first-child{{text-align:left;white-space:normal;min-width:7rem;padding-left:0}}
+tbody th{{font-weight:normal}}
+thead th{{white-space:normal;overflow-wrap:normal;color:var(--cf-soft);font-weight:normal;
+font-size:.88rem;vertical-align:bottom}}
+td[data-label=share]{{font-weight:600}}
+li{{margin:.25rem 0}}
+@media (max-width:36rem){{body{{padding:1.25rem .75rem 2rem}}h1{{font-size:1.5rem}}
+dl{{grid-template-columns:1fr;gap:0}}dd{{margin-bottom:.5rem}}
+.promise{{padding:.75rem .9rem}}
+.wide{{background:none}}table,tbody,tr,th,td,caption{{display:block}}
+thead{{position:absolute;clip-path:inset(50%);white-space:nowrap;width:1px;height:1px;
+overflow:hidden}}
+tbody tr{{padding:.5rem 0;border-bottom:1px solid var(--cf-grid)}}
+tbody th{{font-weight:600}}
+th,td{{border:0;padding:.05rem 0}}
+td{{display:flex;justify-content:space-between;gap:1rem}}
+td:empty{{display:none}}
+td::before{{content:attr(data-label);color:var(--cf-soft);font-weight:normal}}}}
+@media print{{:root{{color-scheme:light;{LIGHT};{PAPER}}}
+html{{font-size:10pt}}caption{{break-after:avoid}}
+body{{max-width:none;padding:0}}figure,tr,.promise{{break-inside:avoid}}
+h2,h3{{break-after:avoid}}.wide{{overflow:visible;background:none}}
+details::details-content{{content-visibility:visible;block-size:auto}}
+thead{{display:table-header-group}}
+*{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
+{BOX_STYLE}
 """.strip()
 
 
@@ -68,7 +102,7 @@ def html_page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{named}</title>\n<style>{_PAGE_STYLE}\n{STYLE}{style}</style>\n</head>\n"
+        f"<title>{named}</title>\n<style>{_PAGE_STYLE}\n{RULES}{style}</style>\n</head>\n"
         f"<body>\n<header>\n<h1>{named}</h1>\n{head}</header>\n<main>\n"
         f"{main}</main>\n{foot}</body>\n</html>\n"
     )

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Drawing, Picture, across, element, full_width, scale_below, upright
+from chaffinch.charts.svg import Drawing, Picture, across, element, full_width, upright
 from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput
 
@@ -23,8 +23,10 @@ _Sets = frozenset[str]
 # Pixels of the drawing.
 _ROW = 40
 _BAR = 14
-_AXIS = 38
-_LABEL_COLUMNS = 40
+_AXIS = 22
+_LABEL_COLUMNS = 26
+_LETTER = 0.022
+"""Of the width of a narrow screen, with a little room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,10 @@ class PartsFigure(Picture):
 
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
         bottom = _ROW * len(self.sets)
-        body = [*_edges(self, bottom), *scale_below(self.x, bottom)]
+        body: list[str] = []
         for number, one in enumerate(self.sets):
             body.extend(_row(self, one, _ROW * number))
+        body.extend([*_edges(self, bottom), *_sizes(self, bottom)])
         return Drawing(body, full_width(bottom + _AXIS), self.note)
 
 
@@ -101,8 +104,8 @@ def parts_chart(
             place += length
     below = [some for some in found if found[some] < 0]
     note = (
-        "Each has a bar, which is filled where it has something. What several bars have filled "
-        "at the same place, they share. Lengths are estimates; their intervals are given below."
+        f"Each column is a group of {unit}: those whose bars are filled have them, and below it "
+        "stands how many they are, where there is room. All of it is estimated."
     )
     if below:
         listed = "; ".join(_sets_in_words(some, names) for some in below)
@@ -135,10 +138,14 @@ def _sets_in_words(some: _Sets, names: Sequence[str]) -> str:
 
 
 def _row(figure: PartsFigure, name: str, top: int) -> Iterator[str]:
+    spans = figure.spans(name)
+    total = rounding.nearest_text(sum(high - low for low, high in spans), 0)
     yield element("text", shorten_text(name, _LABEL_COLUMNS), x=0, y=top + 14)
-    yield _bar(figure.x, (figure.x.low, figure.x.high), top + 20, "cf-band")
-    for span in figure.spans(name):
-        yield _bar(figure.x, span, top + 20, "cf-dot")
+    said = f"{total} {figure.x.label}"
+    yield element("text", said, x="100%", y=top + 14, text_anchor="end", class_="cf-soft")
+    yield _bar(figure.x, (figure.x.low, figure.x.high), top + 20, "cf-track")
+    for span in spans:
+        yield _bar(figure.x, span, top + 20, "cf-part")
 
 
 def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
@@ -146,7 +153,19 @@ def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
         at = across(figure.x, part.high)
         for top in range(0, bottom, _ROW):
             # Through the bars, and not through the names above them.
-            yield upright(at, top + 18, top + 36, "cf-zero")
+            yield upright(at, top + 18, top + 38, "cf-edge")
+
+
+def _sizes(figure: PartsFigure, bottom: int) -> Iterator[str]:
+    """Yield the number of each part below its column, where there is room for it."""
+    for part in figure.parts:
+        written = rounding.nearest_text(part.high - part.low, 0)
+        share = (part.high - part.low) / (figure.x.high - figure.x.low)
+        if share > _LETTER * len(written):
+            middle = across(figure.x, (part.low + part.high) / 2)
+            yield element(
+                "text", written, x=middle, y=bottom + 14, text_anchor="middle", class_="cf-soft"
+            )
 
 
 def _bar(axis: Axis, ends: tuple[float, float], top: int, kind: str) -> str:

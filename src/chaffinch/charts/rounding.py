@@ -63,6 +63,40 @@ def error_text(error: float) -> str:
     return nearest_text(error, decimal_places(error))
 
 
+def in_percent(number: float, whole: float | None) -> float:
+    """Return a part in percent, or the number itself where no ``whole`` is known.
+
+    It is divided once, so that a share that is short to write stays so, and is not rounded up.
+
+    >>> in_percent(508, 1000), 100 / 1000 * 508
+    (50.8, 50.800000000000004)
+    """
+    return number if whole is None else 100.0 * number / whole
+
+
+def half_width(estimate: float, ends: tuple[float, float]) -> float:
+    """Return how far an interval goes to its longer side."""
+    return max(estimate - ends[0], ends[1] - estimate)
+
+
+def around_text(estimate: float, ends: tuple[float, float], places: int, sign: str = "") -> str:
+    """Return an interval beside its estimate: as ±, rounded up, or by its ends.
+
+    Its ends are given where the estimate lies outside, or where the interval is cut on one side.
+
+    >>> around_text(51.17, (50.98, 51.36), 2), around_text(-0.2, (0.0, 1.31), 1, "%")
+    ('± 0.19', '0.0 to 1.4%')
+    """
+    low, high = ends
+    longer, shorter = half_width(estimate, ends), min(estimate - low, high - estimate)
+    if not math.isfinite(longer) or shorter < longer / 2:
+        return f"{lower_text(low, places)} to {upper_text(high, places)}{sign}"
+    # The estimate beside it is rounded, too: from there to the ends, without an error of floats.
+    shown = Decimal(nearest_text(estimate, places).replace(",", ""))
+    most = max(shown - Decimal(repr(float(low))), Decimal(repr(float(high))) - shown)
+    return f"± {most.quantize(Decimal(1).scaleb(-places), ROUND_CEILING, Context(prec=400)):,}"
+
+
 def promise_text(value: float, digits: int) -> str:
     """Return a promise, such as an epsilon, in so many digits and never less than it is.
 

@@ -1,45 +1,48 @@
 """SVG without a library: elements, escaping, and the frame that makes a picture readable to all.
 
-Colours are CSS variables with a light and a dark value, so that one drawing fits both.
+Colours are CSS variables (`cards`) with a light and a dark value, so that one drawing fits both. A
+picture in a notebook is on a card, which is light everywhere.
 """
 
 from __future__ import annotations
 
 import hashlib
-import html
-import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from chaffinch.cards import DARK, LIGHT, PAPER, card, escape
 from chaffinch.charts.axis import Axis
 
-MOST_TICKS = 6
+_MOST_TICKS, _FEW_TICKS = 6, 4
+_TICK_LETTERS = 28
+"""More letters than this have no room below a narrow picture."""
 _TITLE_LETTERS, _TITLE_LINE = 80, 20
 """How many letters of a title stand in a line, and its height."""
 _HALF_LETTER = 0.012
 """Of the width of a narrow screen."""
 
-# What XML has no place for, and halves of characters that no file can hold.
-_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-STYLE = """
-.cf-chart{--cf-ink:#1b1b1b;--cf-soft:#5a5a5a;--cf-grid:#dcdcdc;--cf-main:#0072b2;
---cf-claim-0:#b34700;--cf-claim-1:#00795a;--cf-claim-2:#a2487d;--cf-claim-3:#8a6100;
---cf-claim-4:#6a3d9a;--cf-claim-5:#5f5f00;
---cf-heat:#4a9fd0;font:13px system-ui,sans-serif;fill:var(--cf-ink);overflow:visible}
-@media (prefers-color-scheme:dark){.cf-chart{--cf-ink:#ececec;--cf-soft:#b4b4b4;--cf-grid:#444;
---cf-main:#6cb8ec;--cf-claim-0:#ff9a57;--cf-claim-1:#4fd0a5;--cf-claim-2:#e79ac4;
---cf-claim-3:#e8b64c;--cf-claim-4:#bf9fe8;--cf-claim-5:#c9c95a;--cf-heat:#0b6fae}}
-@media print{.cf-chart{--cf-ink:#000;--cf-soft:#444;--cf-grid:#ccc;--cf-main:#00558a}}
+RULES = """
+.cf-chart{font:13px system-ui,sans-serif;fill:var(--cf-ink);overflow:visible;
+font-variant-numeric:tabular-nums}
+.cf-alone{background:var(--cf-paper)}
 .cf-title{font-size:14px;font-weight:600}
-.cf-soft{fill:var(--cf-soft);font-size:12px}
+.cf-soft{fill:var(--cf-soft);font-size:12.5px}
+.cf-strong{fill:var(--cf-ink);font-size:13.5px;font-weight:600}
 .cf-grid{stroke:var(--cf-grid);stroke-width:1}
 .cf-zero{stroke:var(--cf-soft);stroke-width:1}
-.cf-each{stroke:var(--cf-main);stroke-width:6;opacity:.4}
-.cf-together{stroke:var(--cf-main);stroke-width:1.5}
-.cf-dot{fill:var(--cf-main)}
+.cf-track{fill:var(--cf-track)}
+.cf-rule{fill:var(--cf-luck);opacity:.45}
+.cf-bar{fill:var(--cf-bar)}
+.cf-cap{fill:var(--cf-cap);opacity:.75}
+.cf-end{stroke:var(--cf-cap);stroke-width:1.5}
+.cf-dot{fill:var(--cf-main);stroke:var(--cf-paper);stroke-width:1.5}
+.cf-part{fill:var(--cf-bar)}
+.cf-edge{stroke:var(--cf-paper);stroke-width:2}
+.cf-luck{fill:var(--cf-luck)}
+.cf-leak{fill:var(--cf-leak)}
+.cf-wrong{fill:none;stroke:var(--cf-luck);stroke-width:1.2}
 .cf-line{fill:none;stroke-width:1.5}
 .cf-band{fill:var(--cf-main);stroke:none;opacity:.2}
 .cf-proven,.cf-assumed{stroke:var(--cf-main);stroke-width:2.5}
@@ -54,7 +57,18 @@ STYLE = """
 .cf-cell{fill:var(--cf-heat)}
 .cf-number{font-size:11px}
 .cf-mark{fill:none;stroke:var(--cf-ink);stroke-width:2}
+figure:has(>.cf-chart){container-type:inline-size}
+@container (max-width:27rem){.cf-wide{display:none}}
 """.strip()
+"""How the parts of pictures look, whatever the colours are."""
+
+STYLE = f"""
+.cf-chart{{{LIGHT}}}
+@media (prefers-color-scheme:dark){{.cf-chart{{{DARK}}}}}
+@media print{{.cf-chart{{{PAPER}}}}}
+{RULES}
+""".strip()
+"""The style of a picture that stands alone: it has the colours of the system, and its own paper."""
 
 
 class Drawing(NamedTuple):
@@ -92,7 +106,8 @@ class Picture(ABC):
         drawing = self._draw(name=name, styled=styled)
         label, identity = escape(self.title), f"{escape(name)}-words"
         opening = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="cf-chart" {drawing.size} role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="cf-chart{" cf-alone" * styled}" '
+            f'{drawing.size} role="img" '
             f'aria-label="{label}" aria-describedby="{identity}">'
         )
         words = escape(f"{self.alternative} {drawing.note}".strip())
@@ -101,18 +116,18 @@ class Picture(ABC):
         return "".join([opening, described, style, *drawing.elements, "</svg>"])
 
     def _repr_svg_(self) -> str:
+        return self.svg(name=self._own_name)
+
+    def _repr_html_(self) -> str:
+        name = self._own_name
+        note = self._draw(name=name, styled=False).note
+        inside = f"<figure style='margin:0'>{self.svg(name=name, styled=False)}</figure>"
+        return card(self.title, inside, notes=[note], style=RULES)
+
+    @property
+    def _own_name(self) -> str:
         # Cells of a notebook are one page: names in it must differ where pictures do.
-        drawn = self.svg()
-        return self.svg(name=f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}")
-
-
-def escape(text: str) -> str:
-    """Return a text that is only a text, in an element as in a quoted attribute.
-
-    >>> escape('"><script>')
-    '&quot;&gt;&lt;script&gt;'
-    """
-    return html.escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", text), quote=True)
+        return f"chart-{hashlib.sha256(self.svg().encode()).hexdigest()[:12]}"
 
 
 def element(tag: str, text: str | None = None, /, **attributes: str | float) -> str:
@@ -161,21 +176,35 @@ def across(axis: Axis, value: float) -> str:
     return f"{100 * min(max(axis.place(value), 0.0), 1.0):.2f}%"
 
 
-def scale_below(axis: Axis, bottom: int) -> Iterator[str]:
-    """Yield the numbers and the name of an axis below everything else."""
-    for value, label in axis.ticks(most=MOST_TICKS):
-        written = f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
+def ticks_below(axis: Axis) -> tuple[tuple[float, str], ...]:
+    """Return the ticks of an axis below a picture: few where their numbers are long."""
+    ticks = axis.ticks(most=_MOST_TICKS)
+    if sum(len(_tick_text(*tick)) for tick in ticks) > _TICK_LETTERS:
+        return axis.ticks(most=_FEW_TICKS)
+    return ticks
+
+
+def _tick_text(value: float, label: str) -> str:
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
+
+
+def scale_below(axis: Axis, bottom: int, *, named: bool = True, sign: str = "") -> Iterator[str]:
+    """Yield the numbers of an axis below everything else, and its name if it is ``named`` here."""
+    for value, label in ticks_below(axis):
+        written = _tick_text(value, label)
         share, half = axis.place(value), _HALF_LETTER * len(written)
         anchor = "start" if share < half else "end" if share > 1 - half else "middle"
         yield element(
             "text",
-            written,
+            f"{written}{sign}",
             x=across(axis, value),
             y=bottom + 14,
             text_anchor=anchor,
             class_="cf-soft",
         )
-    yield element("text", axis.label, x="100%", y=bottom + 32, text_anchor="end", class_="cf-soft")
+    if named:
+        label = axis.label
+        yield element("text", label, x="100%", y=bottom + 32, text_anchor="end", class_="cf-soft")
 
 
 def _value(value: str | float) -> str:

@@ -1,11 +1,7 @@
-"""Text in the columns of a terminal: how wide it is, how to cut it, how to set it in a table.
-
-And the same table for a notebook.
-"""
+"""Text in the columns of a terminal: how wide it is, how to cut it, how to set it in a table."""
 
 from __future__ import annotations
 
-import html
 import unicodedata
 from collections.abc import Iterator, Sequence
 
@@ -53,19 +49,3 @@ def text_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     for label, row in zip(labels, rows, strict=True):
         numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
         yield f"  {label}{' ' * (first - _text_width(label))}{numbers}".rstrip()
-
-
-def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table for a notebook; what stands first in a row is its head.
-
-    >>> html_table(["drink", "cups"], [["tea & milk", "5"]])[-65:]
-    '<tbody><tr><th>tea &amp; milk</th><td>5</td></tr></tbody></table>'
-    """
-    top = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
-    body = "".join(
-        f"<tr><th>{html.escape(row[0])}</th>"
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

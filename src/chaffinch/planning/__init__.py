@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from chaffinch.planning.choosing import choose
     from chaffinch.planning.costs.collection import cost_of
     from chaffinch.planning.costs.cost import Cost, Prices
-    from chaffinch.planning.explanation import explain, plan_html
+    from chaffinch.planning.explanation import explain
+    from chaffinch.planning.plan_card import plan_html
     from chaffinch.planning.price_curve import Price, price
     from chaffinch.planning.wishes import margin_of
 
@@ -46,7 +47,7 @@ _NAMES = {
     "cost_of": "costs.collection",
     "explain": "explanation",
     "margin_of": "wishes",
-    "plan_html": "explanation",
+    "plan_html": "plan_card",
     "price": "price_curve",
 }
 

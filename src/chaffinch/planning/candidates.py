@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
+from chaffinch.cards import card, table
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
 from chaffinch.planning.explanation import MOST_LOCAL
@@ -27,6 +28,7 @@ from chaffinch.protocols import (
     local_variant,
     named_variants,
     protocol_variants,
+    row_name,
 )
 from chaffinch.protocols.base import Setting
 from chaffinch.protocols.registry import LOCAL
@@ -167,6 +169,39 @@ class Candidate:
     def error(self) -> float:
         """Return the largest standard error among the questions."""
         return max(self.standard_errors)
+
+
+class Weighed(tuple[Candidate, ...]):
+    """The other protocols that were weighed for a plan; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        heads = [
+            "protocol",
+            "epsilon",
+            "standard error",
+            "messages",
+            "bytes",
+            "left if they collude",
+        ]
+        rows = [
+            [
+                row_name(one.name),
+                f"{one.epsilon:.4g}",
+                f"{one.error:,.3g}",
+                f"{one.messages:,.3g}",
+                f"{one.report_bytes:,}",
+                "nothing" if math.isinf(one.local_epsilon) else f"epsilon {one.local_epsilon:.3g}",
+            ]
+            for one in sorted(self, key=lambda one: one.error)
+        ]
+        notes = [
+            "Standard errors are those of a count, in people, or of a sum, in ranges.",
+            "Messages and bytes are those of one report.",
+            *{f"Without any crowd, {one.beside}." for one in self if one.beside},
+        ]
+        return card("Other protocols that were weighed", table(heads, rows), notes=notes)
 
 
 def candidate(

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
+from chaffinch.planning.candidates import Candidate, Weighed
 from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.plans.parts import shortfall_of, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.protocols import row_name
 
 if TYPE_CHECKING:
-    from chaffinch.planning.candidates import Candidate
     from chaffinch.plans.plan import Plan
 
 
@@ -41,7 +41,7 @@ def choose(plan: Plan, name: str, *, anyway: bool) -> Plan:
         delta=chosen.delta,
         shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
         own=chosen,
-        alternatives=tuple(one for one in rows if one is not chosen),
+        alternatives=Weighed(one for one in rows if one is not chosen),
         choice=asked_for(chosen),
     )
     refuse_useless(made.warnings, anyway=anyway)

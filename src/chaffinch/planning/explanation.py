@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import rounded_up
-from chaffinch.charts.text_tables import html_table
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
 from chaffinch.plans.meaning import odds, promise_words
@@ -27,24 +25,12 @@ def explain(plan: Plan) -> str:
     paragraphs = [
         *(f"Warning: {words}" for words in plan.warnings),
         _promise(plan),
-        _odds(plan),
+        f"In odds: {promise_in_odds(plan)}",
         _trust(plan),
         *(_sending(plan, part) for part in plan.parts),
         _choice(plan),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
-
-
-def plan_html(plan: Plan) -> str:
-    """Return a plan as notebooks show it."""
-    rows = [
-        [part.name, part.question.kind, part.protocol.kind, f"{part.slots}"] for part in plan.parts
-    ]
-    return (
-        f"<p><strong>{html.escape(plan.title or 'plan')}</strong> ({plan.id[:16]})</p>"
-        f"<p>{html.escape(str(plan.guarantee))}</p>"
-        + html_table(["question", "kind", "protocol", "slots"], rows)
-    )
 
 
 MOST_LOCAL = 4.0
@@ -70,9 +56,10 @@ def _public_of_everybody(plan: Plan) -> str:
     )
 
 
-def _odds(plan: Plan) -> str:
+def promise_in_odds(plan: Plan) -> str:
+    """Return what is promised as guesses, without a capital letter."""
     guess, seen = "which of two answers someone gave", "everything that is released"
-    return f"In odds: {odds(plan.guarantee, guess=guess, seen=seen)}"
+    return odds(plan.guarantee, guess=guess, seen=seen)
 
 
 def _trust(plan: Plan) -> str:

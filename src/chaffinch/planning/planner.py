@@ -9,6 +9,7 @@ from chaffinch.charts.rounding import percent_text, rounded_up
 from chaffinch.planning.candidates import (
     Candidate,
     Task,
+    Weighed,
     most_exact,
     most_private,
 )
@@ -102,7 +103,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         honest=task.honest,
         group=question.group if isinstance(question, Survey) else None,
         own=chosen,
-        alternatives=tuple(one for one in found if one is not chosen),
+        alternatives=Weighed(one for one in found if one is not chosen),
         choice=why,
     )
     refuse_useless(made.warnings, anyway=anyway)

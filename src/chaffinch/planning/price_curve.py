@@ -30,8 +30,9 @@ from chaffinch.planning.wishes import (
     default_delta,
     largest_margin,
 )
-from chaffinch.plans.meaning import right_guesses, useless_promise
+from chaffinch.plans.meaning import useless_promise
 from chaffinch.privacy import Target
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols import Variant
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.protocols.registry import LOCAL

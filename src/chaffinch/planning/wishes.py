@@ -340,17 +340,17 @@ def largest_margin(
     Intervals miss with a chance of at most ``alpha``: each by itself, or all of a question
     ``together``.
     """
-    return max(_margins(parts, reports, alpha, together=together).values())
+    return max(margins(parts, reports, alpha, together=together).values())
 
 
 def margin_of(plan: Plan, confidence: float, question: str | None, *, together: bool) -> float:
     """Return how wide the intervals of a release will be; see ``Plan.margin``."""
     alpha = miss_chance(confidence)
-    found = _margins(plan.parts, plan.reports, alpha, together=together)
+    found = margins(plan.parts, plan.reports, alpha, together=together)
     return max(found.values()) if question is None else found[plan.part(question).name]
 
 
-def _margins(
+def margins(
     parts: Sequence[Part], reports: int, alpha: float, *, together: bool
 ) -> dict[str, float]:
     """Return the margin of every question by its name."""

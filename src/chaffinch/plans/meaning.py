@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chaffinch.privacy.guarantee import Guarantee, promised
-
-
-def right_guesses(epsilon: float, delta: float) -> int:
-    """Return how many of 100 guessers can be right, rounded up: (e^ε + δ)/(1 + e^ε).
-
-    They toss a coin without the data; prior one half.
-
-    >>> right_guesses(1.0, 1e-6)
-    74
-    """
-    shrink = math.exp(-min(epsilon, 700.0))
-    return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
+from chaffinch.privacy.guarantee import Guarantee, promised, right_guesses
 
 
 def useless_promise(
@@ -71,8 +59,8 @@ def promise_words(promise: Guarantee, covered: str, *, change: str, seen: str) -
 
 def odds(promise: Guarantee, *, guess: str, seen: str) -> str:
     """Return how many of 100 people are right who guess, before and after something is seen."""
-    right = right_guesses(promise.epsilon, promise.delta)
+    by_luck, right = promise.odds.by_luck, promise.odds.right
     return (
-        f"of 100 people who guess {guess}, 50 are right by tossing a coin, and at most {right} "
-        f"after seeing {seen}."
+        f"of 100 people who guess {guess}, {by_luck} are right by tossing a coin, and at most "
+        f"{right} after seeing {seen}."
     )

@@ -22,7 +22,7 @@ from chaffinch.plans.parties import Parties
 from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.plans.plan_document import MessagesForm, PlanForm
 from chaffinch.plans.verification import require_proof, require_reached, require_within
-from chaffinch.privacy.guarantee import MOST_RECORDS, Guarantee, Target
+from chaffinch.privacy.guarantee import HOP_APART, MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.protocols.registry import require_registered
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
@@ -266,7 +266,7 @@ class Plan:
         """Return who must do what was promised, in words."""
         if self.crowd == 1:
             return "nobody but oneself"
-        hop = " and a first hop that does not work with the analyzer" if self.sizes_tell else ""
+        hop = HOP_APART if self.sizes_tell else ""
         alike = "" if self.group is None else f" with the same {self.group.name}"
         return f"{self.crowd} honest users{self._each}{alike}{self._among}{hop}"
 

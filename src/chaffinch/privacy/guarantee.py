@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from chaffinch.cards import card, paragraph, table
 from chaffinch.errors import checks
 
 Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
@@ -23,6 +23,9 @@ MOST_RECORDS = 1000
 _FORMAT = re.compile(r"(?:\.([1-9]|1[0-5])g?)?")
 _DIGITS = 10
 """Of an end, unless a format asks for another number."""
+
+HOP_APART = " and a first hop that does not work with the analyzer"
+"""What a crowd says where the number of messages in a report tells of the noise."""
 
 _TOGETHER = "if shuffler and analyzer collude"
 _UNHIDDEN = {"columns": "if the order of the columns is known"}
@@ -91,6 +94,39 @@ class Bracket:
     def __str__(self) -> str:
         return format(self)
 
+    def _repr_html_(self) -> str:
+        ends = paragraph(f"{self:.6g}")
+        return card(
+            "Bracket", ends, notes=["The true value lies between the two; the upper end is safe."]
+        )
+
+
+class Odds(NamedTuple):
+    """Of 100 people who guess which of two answers was given: how many are right, and why."""
+
+    by_luck: int
+    """They would be right without seeing anything: a coin gets 50."""
+    by_seeing: int
+    """So many more can be right at most because of what is seen, rounded up."""
+    wrong: int
+
+    @property
+    def right(self) -> int:
+        """Return how many can be right at most."""
+        return self.by_luck + self.by_seeing
+
+
+def right_guesses(epsilon: float, delta: float) -> int:
+    """Return how many of 100 guessers can be right, rounded up: (e^ε + δ)/(1 + e^ε).
+
+    They toss a coin without the data; prior one half.
+
+    >>> right_guesses(1.0, 1e-6)
+    74
+    """
+    shrink = math.exp(-min(epsilon, 700.0))
+    return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -126,25 +162,71 @@ class Guarantee:
         return self.method in PROVEN
 
     @property
+    def odds(self) -> Odds:
+        """Return what it means in guesses.
+
+        >>> Guarantee(1.0, 1e-6, "replace-one", "messages", "9 users", 4.0, "exact").odds
+        Odds(by_luck=50, by_seeing=24, wrong=26)
+        """
+        right = right_guesses(self.epsilon, self.delta)
+        return Odds(50, right - 50, 100 - right)
+
+    @property
     def crowd_shown(self) -> str:
         """Return the crowd, its numbers as people write them."""
         return commas_in(self.crowd)
 
     def __str__(self) -> str:
-        kind = "proven" if self.proven else "not proven"
         local = _rounded_text(self.local_epsilon, 4, up=True)
         if math.isinf(self.local_epsilon):
             local = "infinite (no protection)"
         return (
-            f"({promised(self.epsilon, 6)}, {promised(self.delta, 3)})"
-            f"-differential privacy, {kind} "
-            f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
-            f"crowd: {self.crowd_shown}; "
+            f"{self._begin}; crowd: {self.crowd_shown}; "
             f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
         )
 
+    @property
+    def of_one_party(self) -> str:
+        """Return the sentence where one party did everything, so that there is nobody to collude.
+
+        The view, the crowd and the method are the same: what is released follows from the view.
+        """
+        return f"{self._begin}; crowd: {self.crowd_of_one_party}"
+
+    @property
+    def crowd_of_one_party(self) -> str:
+        """Return the crowd without what it says of parties that are apart."""
+        return commas_in(self.crowd.replace(HOP_APART, ""))
+
+    @property
+    def _begin(self) -> str:
+        kind = "proven" if self.proven else "not proven"
+        return (
+            f"({promised(self.epsilon, 6)}, {promised(self.delta, 3)})"
+            f"-differential privacy, {kind} "
+            f"({self.method}); neighbours: {self.neighbours}; view: {self.view}"
+        )
+
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(str(self))}</p>"
+        lead = (
+            "Of 100 people who guess which of two answers was given, at most "
+            f"{self.odds.right} are right; a coin gets 50."
+        )
+        local = _rounded_text(self.local_epsilon, 4, up=True)
+        rows = [
+            ("epsilon", promised(self.epsilon, 6)),
+            ("delta", promised(self.delta, 3)),
+            ("neighbours", self.neighbours),
+            ("view", self.view),
+            ("crowd", self.crowd_shown),
+            (
+                f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}",
+                "infinite (no protection)" if math.isinf(self.local_epsilon) else local,
+            ),
+            ("method", f"{self.method} ({'proven' if self.proven else 'not proven'})"),
+        ]
+        title = "Differential privacy" + " (not proven)" * (not self.proven)
+        return card(title, paragraph(lead), table(["promise", ""], rows, words=2))
 
 
 def bound_of(methods: Iterable[Method]) -> Method:

@@ -6,7 +6,6 @@ follows from it; a family that knows a sharper bound overrides the default.
 
 from __future__ import annotations
 
-import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,9 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chaffinch.cards import card, paragraph
 from chaffinch.errors import GuaranteeNotProven, checks
 from chaffinch.privacy import forms
-from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
+from chaffinch.privacy.guarantee import Bracket, Guarantee, Method, commas_in
 from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import (
     Curve,
@@ -222,8 +222,7 @@ class Mechanism(ABC):
 
     def _repr_html_(self) -> str:
         facts = f"view: {self.view}; neighbours: {self.neighbours}; method: {self.method}"
-        crowd = html.escape(self.crowd_words)
-        return f"<p><strong>{type(self).__name__}</strong>, {crowd}; {html.escape(facts)}</p>"
+        return card(type(self).__name__, paragraph(commas_in(f"{self.crowd_words}; {facts}")))
 
     def guarantee(self, *, delta: float) -> Guarantee:
         """Return the promise at ``delta`` with everything it depends on."""

@@ -11,11 +11,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
+from chaffinch.charts.rounding import (
+    count_of,
+    decimal_places,
+    nearest_text,
+    percent_text,
+    promise_text,
+)
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
+from chaffinch.release.headlines import reach_headline
 from chaffinch.release.publication import Publication
 from chaffinch.release.release_document import (
     Amount,
@@ -27,6 +34,7 @@ from chaffinch.release.release_document import (
     Text,
 )
 from chaffinch.release.statement import (
+    Headline,
     Line,
     Pair,
     Section,
@@ -40,6 +48,8 @@ from chaffinch.wire.document_forms import Form, Hex32, Hex64, Listed, Many
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 _UNIT = "ids"
+_MOST_SHARED = 4
+"""More overlaps than those of three publishers make no sentence."""
 _WARNING = "Warning: "
 
 
@@ -148,8 +158,11 @@ def _release_statement(release: ReachRelease) -> Statement:
     surprises = tuple(note for note in release.notes if note.startswith(_WARNING))
     return Statement(
         title=release.title or f"Reach of plan {release.plan_id[:16]}",
+        byline=("Release", count_of(len(release.publishers), "publisher")),
         warnings=(*promise_warnings(release.guarantee, guess=GUESS), *surprises),
-        promise=promise_sentence(release.guarantee, unit=unit, guess=GUESS, seen=_seen(release)),
+        odds=release.guarantee.odds,
+        promise=promise_sentence(release.guarantee, guess=GUESS, seen=_seen(release)),
+        covers=f"The promise covers {unit}.",
         trust=_trust_sentence(release),
         guarantee=str(release.guarantee),
         terms=(
@@ -158,7 +171,7 @@ def _release_statement(release: ReachRelease) -> Statement:
         ),
         level=release.level,
         legend=(
-            "± is one standard error; low and high are the ends of an interval that holds with "
+            "s.e. is one standard error; low and high are the ends of an interval that holds with "
             f"probability {percent_text(release.level)}, each row by itself."
         ),
         sections=tuple(_statement_sections(release)),
@@ -312,7 +325,33 @@ def _statement_sections(release: ReachRelease) -> Iterator[Section]:
             rows=tuple(_row_line(label, row, digits) for label, row in rows),
             unit=_UNIT,
             shared=_shared_ids(release) if kind.name == "overlaps" else None,
+            headline=_HEADLINES.get(kind.name, _no_headline)(release),
         )
+
+
+def _headline(release: ReachRelease) -> Headline:
+    digits = decimal_places(release.reach.standard_error, counted=True)
+    return reach_headline(_row_line("", release.reach, digits), release.publishers)
+
+
+def _shared_headline(release: ReachRelease) -> Headline:
+    """Return how many ids some publishers share, in words that need no picture."""
+    shared = {some: ids for some, ids in _shared_ids(release).items() if len(some) > 1}
+    named = [[one for one in release.publishers if one in some] for some in shared]
+    if not 1 <= len(named) <= _MOST_SHARED:
+        return ()
+    told = [
+        f"{nearest_text(max(ids, 0.0), 0)}{' ids are' * (place == 0)} at {' and '.join(some)}"
+        for place, (some, ids) in enumerate(zip(named, shared.values(), strict=True))
+    ]
+    return (("", "About " + ", ".join(told) + "."),)
+
+
+def _no_headline(_: ReachRelease) -> Headline:
+    return ()
+
+
+_HEADLINES = {"reach": _headline, "overlaps": _shared_headline}
 
 
 def _row_line(label: str, row: ReachRow, digits: int) -> Line:

@@ -11,10 +11,12 @@ from pydantic import Field
 
 from chaffinch.charts.rounding import decimal_places
 from chaffinch.questions import BETWEEN, MISSING
+from chaffinch.release.headlines import largest_headline
 from chaffinch.release.release_document import Amount, Real, Text
-from chaffinch.release.statement import Grid, Line, Section
+from chaffinch.release.statement import Grid, Headline, Line, Section
 from chaffinch.wire.document_forms import Form, Listed, Many
 
+_HAS = ("has", "have")
 _MOST_NAMED = 10
 _MOST_ROWS, _MOST_COLUMNS = 60, 12
 """A larger cross table is a list of its cells."""
@@ -201,10 +203,27 @@ def crossed_sections(
             unit=unit,
             counted=False,
             notes=cells.notes if crossed.measured else (),
+            headline=_group_headline(crossed, rows, scale),
         )
     if crossed.measured:
         notes = () if rows else cells.notes
         yield from (replace(one, notes=(*notes, *one.notes)) for one in margins)
+
+
+def _group_headline(crossed: Crossed, rows: Sequence[Derived], scale: float) -> Headline:
+    """Return which group has the largest mean, or the largest share of a yes."""
+    last = crossed.questions[-1]
+    if crossed.measured:
+        told = [_line(row, BETWEEN.join(row.given)) for row in rows if row.given]
+        return largest_headline(told, most=f"the largest mean of {last}", verbs=_HAS)
+    if not set(crossed.axes[-1]) <= {"no", "yes", MISSING}:
+        return ()
+    told = [
+        _line(row, BETWEEN.join(row.given), scale)
+        for row in rows
+        if row.value == "yes" and row.given
+    ]
+    return largest_headline(told, most=f"the largest share of {last}", verbs=_HAS, sign="%")
 
 
 def _group_label(row: Derived) -> str:
@@ -236,6 +255,7 @@ def _margin_sections(
                 heading=f"{name}, from {cells.heading}",
                 rows=rows,
                 notes=(advice[name],) if name in advice else (),
+                headline=(),
             )
 
 

@@ -15,7 +15,7 @@ from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput, MissingExtra
 from chaffinch.privacy import Guarantee
 from chaffinch.release import export
-from chaffinch.release.statement import Grid, Line, Section, Statement
+from chaffinch.release.statement import Grid, Line, Section, Statement, headline_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,23 +187,32 @@ def _statement_text(statement: Statement, *, width: int = _WIDTH) -> str:
     def paragraphs(*texts: str) -> list[str]:
         return [line for one in texts for line in [*_wrap_text(one, width), ""]]
 
-    lines = paragraphs(statement.title, *statement.warnings)
+    lines = _wrap_text(statement.title, width)
+    lines += paragraphs(*([" · ".join(statement.byline)] * bool(statement.byline))) or [""]
+    lines += paragraphs(*statement.warnings)
     for section in statement.sections:
         lines.extend([*_section_lines(section, width), ""])
     lines += paragraphs(statement.legend, *(f"note: {note}" for note in statement.notes))
-    lines += paragraphs(statement.promise, statement.trust)
+    lines += _wrap_text(statement.promise, width)
+    lines += paragraphs(statement.covers, statement.trust)
     lines += ["Details", *_wrap_text(f"{statement.guarantee}.", width, indent="  ")]
     return "\n".join(lines)
 
 
 def _section_lines(section: Section, width: int) -> Iterator[str]:
     yield from _wrap_text(f"{section.heading} ({section.caption})", width)
+    yield from _wrap_text(headline_text(section.headline), width, indent="  ")
     if section.grid is not None:
         yield from _grid_lines(section.grid, width)
         yield ""
     rows = section.leading(_MOST_ROWS)
-    heads = [section.label, "estimate", "±", "low", "high"]
+    heads = [section.label, "estimate", "s.e.", "low", "high"]
     cells = [_row_cells(row) for row in rows]
+    shares = section.shares(rows)
+    if shares:
+        heads.insert(1, "share")
+        for line, share in zip(cells, shares, strict=True):
+            line.insert(1, share)
     if any(row.truth is not None for row in rows):
         heads.append("truth")
         for line, row in zip(cells, rows, strict=True):

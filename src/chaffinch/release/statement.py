@@ -6,16 +6,26 @@ A statement has a title, a promise, sections of rows, notes and facts. Whoever r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from chaffinch.charts.rounding import percent_text, promise_text
+from chaffinch.charts.rounding import (
+    decimal_places,
+    half_width,
+    in_percent,
+    nearest_text,
+    percent_text,
+    promise_text,
+)
 from chaffinch.plans.meaning import odds, useless_promise
 from chaffinch.privacy import Guarantee
+from chaffinch.privacy.guarantee import Odds
 
 Ends = tuple[float, float]
 Pair = tuple[str, str]
+Headline = tuple[tuple[Literal["", "strong", "soft"], str], ...]
+"""A sentence in pieces, each with its weight: a page prints them so, a terminal alike."""
 
 _NEIGHBOURS = {
     "replace-one": "all of that, replaced by anything else",
@@ -103,6 +113,20 @@ class Section:
     """The estimates of the rows as a cross table, where it is small enough to be read."""
     courses: tuple[Course, ...] = ()
     """How values went over several rounds, for a picture of that instead of one of the rows."""
+    headline: Headline = ()
+    """What was found, in one sentence."""
+    crowd: int | None = None
+    """Of how many the counts are, where that is known exactly: then they are shares, too."""
+    within: Ends | None = None
+    """The range that a number can have, where it is known."""
+
+    def shares(self, rows: Sequence[Line]) -> list[str]:
+        """Return the shares of the crowd that rows are, in percent; none where it is unknown."""
+        if self.crowd is None:
+            return []
+        widths = [in_percent(half_width(row.estimate, row.ends), self.crowd) for row in rows]
+        places = decimal_places(min((one for one in widths if one > 0), default=0.0))
+        return [f"{nearest_text(in_percent(row.estimate, self.crowd), places)}%" for row in rows]
 
     def leading(self, most: int) -> tuple[Line, ...]:
         """Return the rows to show: all in their order, or the largest where there are more."""
@@ -121,10 +145,16 @@ class Statement:
     """All that a release says."""
 
     title: str
+    byline: tuple[str, ...]
+    """Of how many, when and by whom, as far as is known."""
     warnings: tuple[str, ...]
     """What has to be read before anything else, such as that the promise protects nobody."""
+    odds: Odds
+    """What is promised, in guesses."""
     promise: str
-    """What is protected and how well, in odds: one sentence."""
+    """The same as a sentence: who guesses what, and what they have seen."""
+    covers: str
+    """What is protected: one sentence, and what is not, if that has to be said."""
     trust: str
     """What the promise counts on, and what is left without it: one sentence."""
     guarantee: str
@@ -160,24 +190,36 @@ def promise_warnings(guarantee: Guarantee, *, guess: str) -> tuple[str, ...]:
     return tuple(f"Warning: {words}" for words in useless)
 
 
-def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) -> str:
-    """Return what is protected and how well: a ``guess`` before and after something is ``seen``.
+def promise_sentence(guarantee: Guarantee, *, guess: str, seen: str) -> str:
+    """Return how well something is protected: a ``guess`` before and after it is ``seen``.
 
     The number of right guesses is rounded up.
     """
-    return f"The promise covers {unit}: {odds(guarantee, guess=guess, seen=seen)}"
+    said = odds(guarantee, guess=guess, seen=seen)
+    return said[:1].upper() + said[1:]
 
 
-def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:
-    """Return the parts that every guarantee has, each with its name; promises are rounded up."""
+def headline_text(headline: Headline) -> str:
+    """Return a headline as plain text."""
+    return "".join(words for _, words in headline)
+
+
+def guarantee_terms(guarantee: Guarantee, *, unit: str, one_party: bool = False) -> list[Pair]:
+    """Return the parts that every guarantee has, each with its name; promises are rounded up.
+
+    Where ``one_party`` did everything, nobody sees the view; what is released follows from it.
+    """
+    view = _with_meaning(guarantee.view, _VIEWS)
+    if one_party:
+        view = f"what is released, which follows from {view}"
     proven = "" if guarantee.proven else " (not proven)"
     return [
         ("Unit of protection", unit),
         ("Epsilon", promise_text(guarantee.epsilon, 6)),
         ("Delta", promise_text(guarantee.delta, 3)),
         ("Neighbours", _with_meaning(guarantee.neighbours, _NEIGHBOURS)),
-        ("View", _with_meaning(guarantee.view, _VIEWS)),
-        ("Crowd", guarantee.crowd_shown),
+        ("View", view),
+        ("Crowd", guarantee.crowd_of_one_party if one_party else guarantee.crowd_shown),
         ("Method", _with_meaning(guarantee.method, _METHODS) + proven),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
@@ -11,8 +11,16 @@ from chaffinch.plans.protected_units import ROWS_OF_GROUPS_ONLY, ROWS_ONLY, prot
 from chaffinch.privacy import Guarantee
 from chaffinch.questions import MISSING
 from chaffinch.release.crossed import crossed_sections, margin_advice
+from chaffinch.release.headlines import (
+    headline_advice,
+    largest_headline,
+    mean_headline,
+    share_headline,
+)
 from chaffinch.release.statement import (
+    Headline,
     Line,
+    Pair,
     Section,
     Statement,
     closing_facts,
@@ -36,24 +44,21 @@ def release_statement(release: Release) -> Statement:
     unit, promise = _protection_unit(release), _whole_promise(release)
     return Statement(
         title=(release.title or f"Release of plan {release.plan_id[:16]}") + _group_title(release),
+        byline=_byline(release),
         warnings=promise_warnings(promise, guess=_GUESS),
-        promise=promise_sentence(
-            promise,
-            unit=unit,
-            guess=_GUESS,
-            seen=_seen(release),
-        )
-        + _group_sentence(release),
+        odds=promise.odds,
+        promise=promise_sentence(promise, guess=_GUESS, seen=_seen(release)),
+        covers=f"The promise covers {unit}.{_group_sentence(release)}",
         trust=_trust_sentence(release),
         guarantee=_guarantee_sentence(release),
         terms=(
-            *guarantee_terms(promise, unit=unit),
-            ("Local epsilon", _local_term(promise.local_epsilon)),
+            *guarantee_terms(promise, unit=unit, one_party=release.one_party),
+            *_local_terms(release),
             ("Reports", f"{release.reports:,}"),
         ),
         level=release.level,
         legend=(
-            "± is one standard error; low and high are the ends of an interval that holds with "
+            "s.e. is one standard error; low and high are the ends of an interval that holds with "
             f"probability {percent_text(release.level)} for each value by itself."
         ),
         sections=tuple(
@@ -70,6 +75,15 @@ def release_statement(release: Release) -> Statement:
             *closing_facts(batch=release.batch, level=release.level, version=release.version),
         ),
     )
+
+
+def _byline(release: Release) -> tuple[str, ...]:
+    """Return of how many it is, when it was made and by whom, as far as the release says so."""
+    day = release.made_on
+    made = () if day is None else (f"{day.day} {day:%B %Y}",)
+    by = (f"published by {release.published_by}",) if release.published_by else ()
+    often = () if release.round is None else (f"round {release.round} of {release.rounds:,}",)
+    return ("Release", f"{release.reports:,} {counted_unit(release)}", *often, *made, *by)
 
 
 def _seen(release: Release) -> str:
@@ -146,15 +160,19 @@ def _whole_promise(release: Release) -> Guarantee:
 
 def _guarantee_sentence(release: Release) -> str:
     if release.together is None:
-        return str(release.guarantee)
+        return _sentence(release, release.guarantee)
     alone = release.guarantee
     earlier = release.together.releases - 1
     return (
-        f"{release.together.guarantee}. This release adds to {earlier} earlier "
+        f"{_sentence(release, release.together.guarantee)}. This release adds to {earlier} earlier "
         f"release{'s' * (earlier != 1)} of the same data, and this is what all of them promise "
         f"together; alone it would be ({promise_text(alone.epsilon, 6)}, "
         f"{promise_text(alone.delta, 3)})"
     )
+
+
+def _sentence(release: Release, guarantee: Guarantee) -> str:
+    return guarantee.of_one_party if release.one_party else str(guarantee)
 
 
 def _trust_sentence(release: Release) -> str:
@@ -163,7 +181,7 @@ def _trust_sentence(release: Release) -> str:
         return (
             "Noise was added here, by whoever ran this: they hold the table and know the exact "
             "numbers, and the promise holds against everybody else, who sees only what is released."
-        ) + _parties_sentence(release)
+        )
     promise = _whole_promise(release)
     if promise.view == _ALONE:
         return "It counts on nobody else: it holds even if all others collude."
@@ -181,16 +199,6 @@ def _trust_sentence(release: Release) -> str:
     )
 
 
-def _parties_sentence(release: Release) -> str:
-    """Return what becomes of parties that the guarantee names, where one was all of them."""
-    if release.guarantee.view == _ALONE:
-        return ""
-    return (
-        " What the guarantee says of a hop, a shuffler or an analyzer is for parties that are "
-        "apart; here one was all of them."
-    )
-
-
 def _crossed_advice(release: Release) -> tuple[str, ...]:
     """Return what is not proven of shares and means of groups.
 
@@ -204,10 +212,15 @@ def _crossed_advice(release: Release) -> tuple[str, ...]:
     return (f"Shares and means of groups lie in their intervals with about {level}, or more.",)
 
 
-def _local_term(local: float) -> str:
+def _local_terms(release: Release) -> Iterator[Pair]:
+    """Yield what is left if parties collude, where there is more than one."""
+    if release.one_party:
+        return
+    local, what = _whole_promise(release).local_epsilon, "if shuffler and analyzer collude"
     if math.isinf(local):
-        return "infinite (no protection if shuffler and analyzer collude)"
-    return f"{promise_text(local, 4)} (what is left if shuffler and analyzer collude)"
+        yield "Local epsilon", f"infinite (no protection {what})"
+    else:
+        yield "Local epsilon", f"{promise_text(local, 4)} (what is left {what})"
 
 
 def _reading_advice(release: Release) -> tuple[str, ...]:
@@ -229,6 +242,7 @@ def _reading_advice(release: Release) -> tuple[str, ...]:
             "the largest, the smallest or a surprise, use the interval for all together: with "
             f"a probability of at least {level}, all values of the question lie in theirs at once."
         ),
+        headline_advice(release.level),
         *_crossed_advice(release),
         (
             "An estimate can be negative, or lie outside of its interval, because intervals hold "
@@ -251,9 +265,9 @@ def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[
 def _answer_section(answer: Answer, release: Release, number: int) -> Section:
     reports = f"{release.reports:,} report" + "s" * (release.reports != 1)
     unit, notes = counted_unit(release), answer.notes
-    rows = _count_lines(answer)
+    rows = tuple(_count_lines(answer))
     if answer.summary is not None:
-        rows = _number_lines(answer, answer.summary, release.reports, unit)
+        rows = tuple(_number_lines(answer, answer.summary, release.reports, unit))
         unit = answer.summary.unit
         if answer.summary.quantiles:
             together = (
@@ -266,11 +280,26 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
         heading=answer.question,
         caption=f"in {unit}; {reports}" if unit else reports,
         label="value",
-        rows=tuple(rows),
+        rows=rows,
         unit=unit,
         counted=answer.summary is None,
         notes=notes,
+        headline=_headline(answer, rows, release),
+        crowd=release.reports if answer.summary is None else None,
+        within=None if answer.summary is None else answer.summary.within,
     )
+
+
+def _headline(answer: Answer, rows: Sequence[Line], release: Release) -> Headline:
+    """Return what was found of a question, by what was asked."""
+    if answer.summary is not None:
+        who = " of those who answered" if answer.summary.answered else ""
+        return mean_headline(rows[0], answer.summary.unit, who, answer.summary.within)
+    told = [row for row in rows if row.label != MISSING]
+    yes = [row for row in told if row.label == "yes"]
+    if yes and {row.label for row in told} <= {"yes", "no"}:
+        return share_headline(yes[0], release.reports, counted_unit(release))
+    return largest_headline(told, sign="%", crowd=release.reports)
 
 
 def _share_section(answer: Answer, number: int) -> Section:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -20,7 +21,15 @@ from pydantic import (
 )
 
 import chaffinch
-from chaffinch.charts.rounding import quantile_name
+from chaffinch import cards
+from chaffinch.charts.rounding import (
+    decimal_places,
+    error_text,
+    lower_text,
+    nearest_text,
+    quantile_name,
+    upper_text,
+)
 from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import Unit, weakest_unit
 from chaffinch.privacy import Guarantee
@@ -46,6 +55,13 @@ if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
 
 _SHARES = "parts of 1"
+
+_SHOWN = 20
+"""Values of an answer in a notebook; the table has all of them."""
+_OF_ANSWER = (
+    "Low and high are the ends of the interval of each value by itself. The release has the level, "
+    "the guarantee and everything else."
+)
 
 
 class ReleaseRow(NamedTuple):
@@ -112,6 +128,8 @@ class Summary:
     """(probability, lower end, estimate, upper end), all brackets holding together."""
     answered: Answered | None = None
     """Mean, sum and quantiles are those of these people, if there are any."""
+    within: tuple[float, float] | None = None
+    """The range that was asked for; releases of before do not say it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,6 +215,30 @@ class Answer:
         else:
             yield from (("", "" if self.summary else label) for label in self.labels)
 
+    def _repr_html_(self) -> str:
+        errors = self.standard_errors[self.standard_errors > 0]
+        least = float(errors.min()) if len(errors) else 0.0
+        digits = decimal_places(least, counted=self.summary is None)
+        columns = (self.estimates, self.standard_errors, self.low, self.high)
+        rows = [
+            [
+                label,
+                nearest_text(estimate, digits),
+                error_text(error),
+                lower_text(low, digits),
+                upper_text(high, digits),
+            ]
+            for label, estimate, error, low, high in zip(
+                self.labels[:_SHOWN], *(column[:_SHOWN].tolist() for column in columns), strict=True
+            )
+        ]
+        left_out = f"The first {_SHOWN} of {len(self.labels):,} values."
+        return cards.card(
+            self.question,
+            cards.table(["value", "estimate", "standard error", "low", "high"], rows),
+            notes=[left_out * (len(self.labels) > _SHOWN), _OF_ANSWER, *self.notes],
+        )
+
     @property
     def _spans(self) -> tuple[Floats, ...]:
         """Return the columns of a row after the estimate."""
@@ -248,6 +290,10 @@ class Release(Publication):
     """The public group whose answers these are, by question and value; it is not protected."""
     round: int | None = None
     """Which round of its plan it is; None where there is only one, and in files of before."""
+    published_by: str = ""
+    """The analyzer, by the name that the plan gives it; empty where no parties are named."""
+    made_on: date | None = None
+    """The day in UTC on which one party made it; None where it may be made again from a tally."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -266,6 +312,7 @@ class Release(Publication):
             trust=plan.trust,
             group=None if plan.group is None else (plan.group.name, str(plan.group.value)),
             round=tally.round if plan.rounds > 1 else None,
+            published_by="" if plan.parties is None else plan.parties.analyzer.name,
         )
 
     def answer(self, question: str | None = None) -> Answer:
@@ -400,9 +447,15 @@ class AnswerForm(Form):
     unit: Text | None = None
     sum: Real | None = None
     quantiles: Many[_Quantile] | None = None
+    within: Annotated[
+        Annotated[tuple[Real, ...], Listed(at_least=2, at_most=2)] | None, Field(alias="range")
+    ] = None
     answered: Annotated[Answered, AnsweredForm.written()] | None = None
     shares: Annotated[tuple[Annotated[Share, ShareForm.written()], ...], Listed(at_least=1)] = ()
     crossed: Annotated[Crossed, CrossedForm.written()] | None = None
+
+    def _range(self) -> tuple[float, float] | None:
+        return None if self.within is None else (self.within[0], self.within[1])
 
     @classmethod
     def describe(cls, described: Any) -> AnswerForm:
@@ -413,6 +466,7 @@ class AnswerForm(Form):
                 "unit": described.summary.unit,
                 "sum": described.summary.total,
                 "quantiles": described.summary.quantiles,
+                "within": described.summary.within,
                 "answered": described.summary.answered,
             }
         return cls.model_construct(
@@ -429,7 +483,9 @@ class AnswerForm(Form):
         """Return the answer."""
         summary = None
         if self.sum is not None:
-            summary = Summary(self.unit or "", self.sum, self.quantiles or (), self.answered)
+            summary = Summary(
+                self.unit or "", self.sum, self.quantiles or (), self.answered, self._range()
+            )
 
         def column(name: str) -> Floats:
             return np.array([getattr(one, name) for one in self.values], dtype=np.float64)
@@ -484,6 +540,8 @@ class ReleaseDocument(Form):
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     trust: Text = ""
+    published_by: Text = ""
+    made_on: Annotated[date, Written(str, date.fromisoformat, str)] | None = None
     one_party: bool = False
     rows_were_drawn: bool = False
     answers: Annotated[
@@ -562,6 +620,8 @@ def _cross_faults(answer: Answer, crossed: Crossed) -> Iterator[str]:
 
 
 def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:
+    if summary.within is not None and not summary.within[0] < summary.within[1]:
+        yield "a range that ends before it begins"
     if len(answer.labels) != 1:
         yield f"a number with {len(answer.labels)} means"
     elif summary.answered is not None:

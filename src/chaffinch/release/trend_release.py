@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
+from chaffinch.release.headlines import change_headline
 from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import GuaranteeForm
 from chaffinch.release.statement import (
@@ -151,19 +152,17 @@ def _trend_statement(trend: Trend) -> Statement:
     left_out = ", ".join(trend.left_out)
     return Statement(
         title=f"{trend.title or 'A repeated survey'}: {count} rounds",
+        byline=(f"{trend.rounds[0].name} to {trend.rounds[-1].name}",),
         warnings=promise_warnings(trend.guarantee, guess=_GUESS),
-        promise=promise_sentence(
-            trend.guarantee,
-            unit=unit,
-            guess=_GUESS,
-            seen=f"all {count} releases",
-        ),
+        odds=trend.guarantee.odds,
+        promise=promise_sentence(trend.guarantee, guess=_GUESS, seen=f"all {count} releases"),
+        covers=f"The promise covers {unit}.",
         trust=_one_round_sentence(trend),
         guarantee=str(trend.guarantee),
         terms=tuple(guarantee_terms(trend.guarantee, unit=unit)),
         level=trend.level,
         legend=(
-            "± is one standard error; low and high are the ends of an interval that holds with "
+            "s.e. is one standard error; low and high are the ends of an interval that holds with "
             f"probability {percent_text(trend.level)} for each row by itself."
         ),
         sections=tuple(_sections(trend)),
@@ -241,6 +240,7 @@ def _sections(trend: Trend) -> Iterator[Section]:
             rows=tuple(_lines(answer.changes, scale)),
             unit=points,
             counted=False,
+            headline=change_headline(tuple(_lines(answer.changes, scale)), points),
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -263,7 +264,15 @@ def _make_release(
     with options.listener.thinking("intervals"):
         release = options.terms.release(tally, plan, one_party=True)
         drawn = answers.privacy_unit.person is not None
-        release = replace(release, unit=answers.privacy_unit.unit, rows_were_drawn=drawn)
+        # A run draws its noise once, and an interrupted one is finished from its files: so its day
+        # is known. A tally may be analyzed again on another day, and gives the same release.
+        release = replace(
+            release,
+            unit=answers.privacy_unit.unit,
+            rows_were_drawn=drawn,
+            published_by="",
+            made_on=datetime.now(UTC).date(),
+        )
         return permit.say_together(release)
 
 

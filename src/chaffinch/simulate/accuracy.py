@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.analysis.number_estimates import Scale, mean_ends
-from chaffinch.charts.text_tables import html_table
+from chaffinch.cards import card, paragraph, table
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import counts_gaps
 from chaffinch.plans.parts import Part
@@ -100,7 +99,7 @@ class Simulation:
             for row in self.values
         ]
         heads = ["question", "value", "bias/se", "error", "seen", "coverage"]
-        return f"<p>{html.escape(self.verdict)}</p>" + html_table(heads, rows)
+        return card("Simulated collections", paragraph(self.verdict), table(heads, rows))
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""

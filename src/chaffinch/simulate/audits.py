@@ -7,7 +7,6 @@ crowds, and blunt for a tiny delta, which no number of trials would ever show.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.cards import card, paragraph, table
 from chaffinch.charts.rounding import promise_text
-from chaffinch.charts.text_tables import html_table
 from chaffinch.errors import GuaranteeNotProven, checks
 from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.plans.parts import Part
@@ -194,7 +193,7 @@ class Audit:
             for one in self.findings
         ]
         heads = ["question", "attacked", "crowd", "epsilon at least", "claimed"]
-        return f"<p>{html.escape(self.verdict)}</p>" + html_table(heads, rows)
+        return card("Audit", paragraph(self.verdict), table(heads, rows))
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""

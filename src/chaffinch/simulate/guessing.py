@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from chaffinch.analysis.number_estimates import Scale
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.plans.meaning import right_guesses
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols.likelihoods import Likelihood
 from chaffinch.protocols.noise import Draws, Floats, Truth
 from chaffinch.questions import Cross, Flags, Number, Question

@@ -7,7 +7,6 @@ second one and judged on a third, so no choice costs confidence (`audits.lower_b
 
 from __future__ import annotations
 
-import html
 import math
 import numbers
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from chaffinch.charts.text_tables import html_table
+from chaffinch.cards import card, paragraph, table
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.amplification import ShuffledTable
@@ -83,7 +82,7 @@ class RandomizerAudit:
         claim = f"{self.claimed:.4g}" if math.isfinite(self.claimed) else "nothing"
         row = [" and ".join(self.answers), f"{self.users:,}", f"{self.lower_bound:.4g}", claim]
         heads = ["answers", "users", "epsilon at least", "claimed"]
-        return f"<p>{html.escape(self.verdict)}</p>" + html_table(heads, [row])
+        return card("Audit of a randomizer", paragraph(self.verdict), table(heads, [row]))
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""

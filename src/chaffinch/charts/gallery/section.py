@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.cards import escape
 from chaffinch.charts.figure import Figure
 from chaffinch.charts.heat import HeatFigure
 from chaffinch.charts.html_page import html_page
-from chaffinch.charts.svg import escape
 from chaffinch.errors import InvalidInput
 
 _STYLE = """

@@ -6,7 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from chaffinch.charts.text_tables import html_table, text_table
+from chaffinch.cards import card, paragraph, table
+from chaffinch.charts.text_tables import text_table
 from chaffinch.errors import checks
 from chaffinch.planning.costs.units import EXCHANGES
 
@@ -271,7 +272,8 @@ class Cost:
         return "\n".join([*lines, *self.notes])
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.summary}</p>" + "".join(html_table(*table) for table in self.tables())
+        tables = [table(heads, rows) for heads, rows in self.tables()]
+        return card(self.title, paragraph(self.summary), *tables, notes=self.notes)
 
 
 def short(value: float) -> str:

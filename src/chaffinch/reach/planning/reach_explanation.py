@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
+from chaffinch.cards import card, paragraph, table
 from chaffinch.charts.rounding import bytes_for_people, promise_text, rounded_up
-from chaffinch.charts.text_tables import html_table
 from chaffinch.plans.meaning import odds, promise_words, useless_promise
 from chaffinch.privacy.guarantee import promised
 
@@ -175,8 +174,11 @@ def plan_html(plan: ReachPlan) -> str:
     rows = [
         [name, f"{size:,}"] for name, size in zip(plan.audience.publishers, plan.sizes, strict=True)
     ]
-    return (
-        f"<p><strong>{html.escape(plan.title or 'reach plan')}</strong> ({plan.id[:16]})</p>"
-        f"<p>{html.escape(str(plan.guarantee))}</p>"
-        + html_table(["publisher", "expected ids"], rows)
+    promise = _odds(plan).removeprefix("In odds: ")
+    return card(
+        plan.title or "Reach plan",
+        paragraph(promise[0].upper() + promise[1:]),
+        table(["publisher", "expected ids"], rows),
+        paragraph(_error(plan)),
+        notes=[f"{plan.guarantee}.", f"plan {plan.id[:16]}"],
     )

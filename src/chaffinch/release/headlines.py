@@ -1,0 +1,205 @@
+"""What a section found, in one sentence that a statistician would sign.
+
+The largest value is picked after looking, so the interval beside it is the one that holds for all
+values together, and values whose intervals overlap are said to be hard to tell apart. What was
+asked before looking, as a mean or the share of a yes, has its own interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from chaffinch.charts.rounding import (
+    decimal_places,
+    half_width,
+    in_percent,
+    lower_text,
+    nearest_text,
+    percent_text,
+    upper_text,
+)
+from chaffinch.release.statement import Ends, Headline, Line
+
+_MOST_NAMED = 3
+"""More values that cannot be told apart are counted instead of named."""
+_NOISY = 0.25
+"""An error of this part of all that is possible leaves nothing to say."""
+_PARTS = (2, 3, 4, 5, 10)
+_NEAR = 0.01
+"""A share is "about" a simple part that is no farther from it; the number stands beside it."""
+
+_Number = tuple[str, str]
+"""A number and its interval, rounded for people."""
+
+
+def share_headline(row: Line, crowd: int, holders: str) -> Headline:
+    """Return what share of a crowd says yes, which nobody picked after looking."""
+    share, interval = _numbers([row], lambda one: one.ends, "%", crowd)[0]
+    whose = "answered yes" if holders == "people" else f"of all {holders} are a yes"
+    if half_width(row.estimate, row.ends) > _NOISY * crowd:
+        return _too_noisy(f": {interval} {whose}")
+    part = _simple_part(row, crowd)
+    if part is None:
+        return (("strong", share), ("", f" {whose} "), ("soft", f"({interval})"), ("", "."))
+    return (
+        ("", "About "),
+        ("strong", f"{part.numerator} of {part.denominator}"),
+        ("", f" {whose}: "),
+        ("strong", share),
+        ("", " "),
+        ("soft", f"({interval})"),
+        ("", "."),
+    )
+
+
+def _simple_part(row: Line, crowd: int) -> Fraction | None:
+    """Return the simplest part, such as 4 of 5, that is as near as "about" may be."""
+    parts = (Fraction(n, whole) for whole in _PARTS for n in range(1, whole))
+    return next((one for one in parts if abs(float(one) - row.estimate / crowd) <= _NEAR), None)
+
+
+def largest_headline(
+    rows: Sequence[Line],
+    *,
+    most: str = "the most common",
+    verbs: tuple[str, str] = ("is", "be"),
+    sign: str = "",
+    crowd: int | None = None,
+) -> Headline:
+    """Return which row is the largest, or that this cannot be told.
+
+    Of a ``crowd`` rows are parts, and shown as shares.
+    """
+    (says, may_be), listed = verbs, list(rows)
+    if not listed:
+        return ()
+    together = [row.together or row.ends for row in listed]
+    top = max(range(len(listed)), key=lambda place: listed[place].estimate)
+    bar = max(low for low, _ in together)
+    # Whoever reaches up to what some other has at least may be the largest, and nobody else.
+    may = [row for row, (_, high) in zip(listed, together, strict=True) if high >= bar]
+    shown = dict(zip(map(id, listed), _numbers(listed, _held_together, sign, crowd), strict=True))
+    widest = max(high - low for low, high in together)
+    if crowd is not None and widest > 2 * _NOISY * crowd:
+        return _too_noisy(f" which {says} {most}")
+    best = listed[top]
+    number, interval = shown[id(best)]
+    if len(listed) == 1:
+        return (("", f"{best.label}: "), ("strong", number), ("soft", f" ({interval})"), ("", "."))
+    if len(may) == 1:
+        return (
+            ("strong", may[0].label),
+            ("", f" {says} {most} of {len(listed):,}: "),
+            ("strong", shown[id(may[0])][0]),
+            ("soft", f" ({shown[id(may[0])][1]})"),
+            ("", "."),
+        )
+    if len(may) > _MOST_NAMED:
+        return (
+            ("strong", f"{len(may):,} of {len(listed):,} cannot be told apart"),
+            ("", f": each may {may_be} {most}. The largest estimate is "),
+            ("strong", number),
+            ("soft", f" ({interval})"),
+            ("", f", {best.label}."),
+        )
+    may.sort(key=lambda row: -row.estimate)
+    names = _listed([row.label for row in may])
+    numbers = _listed([f"{shown[id(row)][0]} ({shown[id(row)][1]})" for row in may])
+    return (
+        ("strong", names),
+        ("", " cannot be told apart: "),
+        ("soft", numbers),
+        ("", f". One of them {says} {most} of {len(listed):,}."),
+    )
+
+
+def mean_headline(row: Line, unit: str, who: str, within: Ends | None) -> Headline:
+    """Return a mean with its own interval."""
+    number, interval = _numbers([row], lambda one: one.ends)[0]
+    named = f" {unit}" if unit else ""
+    if within is not None and half_width(row.estimate, row.ends) > _NOISY * (within[1] - within[0]):
+        return _too_noisy(f": the mean{who} lies from {interval}{named}")
+    return (
+        ("", f"The mean{who} is "),
+        ("strong", f"{number}{named}"),
+        ("soft", f" ({interval})"),
+        ("", "."),
+    )
+
+
+def reach_headline(row: Line, publishers: Sequence[str]) -> Headline:
+    """Return how many ids publishers have together, which was asked before looking."""
+    number, interval = _numbers([row], lambda one: one.ends, counted=True)[0]
+    if len(publishers) == 1:
+        who = f"{publishers[0]} has "
+    else:
+        who = f"All {len(publishers):,} publishers together reach "
+    return (("", who), ("strong", f"{number} ids"), ("soft", f" ({interval})"), ("", "."))
+
+
+def change_headline(rows: Sequence[Line], unit: str) -> Headline:
+    """Return the largest change that is one, or that none can be told from noise."""
+    real = [row for row in rows if row.together and not row.together[0] <= 0 <= row.together[1]]
+    if not real:
+        return (("", "No change can be told from the noise."),)
+    best = max(real, key=lambda row: abs(row.estimate))
+    number, interval = _numbers([best], _held_together)[0]
+    sign = "+" * (best.estimate > 0)
+    others = f" {len(real):,} of {len(rows):,} changes are larger than the noise."
+    return (
+        ("", f"{best.label}: "),
+        ("strong", f"{sign}{number} {unit}".rstrip()),
+        ("soft", f" ({interval})"),
+        ("", f".{others}"),
+    )
+
+
+def headline_advice(level: float) -> str:
+    """Return how headlines are to be read."""
+    return (
+        "A headline about the largest value has the interval for all together in brackets, because "
+        "that value was picked out after looking. Values cannot be told apart where these "
+        f"intervals overlap. Any other headline has the {percent_text(level)} interval by itself."
+    )
+
+
+def _held_together(row: Line) -> Ends:
+    return row.together or row.ends
+
+
+def _numbers(
+    rows: Sequence[Line],
+    ends_of: Callable[[Line], Ends],
+    sign: str = "",
+    crowd: int | None = None,
+    *,
+    counted: bool = False,
+) -> list[_Number]:
+    """Return numbers with a digit less than tables where they have many; intervals go outwards."""
+    found = [
+        (in_percent(row.estimate, crowd), tuple(in_percent(end, crowd) for end in ends_of(row)))
+        for row in rows
+    ]
+    widths = [half_width(value, (low, high)) for value, (low, high) in found]
+    narrowest = min((one for one in widths if one > 0), default=0.0)
+    places = decimal_places(narrowest, counted=counted)
+    if places > 1:
+        places -= 1
+    return [
+        (
+            nearest_text(value, places) + sign,
+            f"{lower_text(low, places)} to {upper_text(high, places)}{sign}",
+        )
+        for value, (low, high) in found
+    ]
+
+
+def _too_noisy(what: str) -> Headline:
+    return (("strong", "Too noisy to say"), ("", f"{what}."))
+
+
+def _listed(words: Sequence[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
