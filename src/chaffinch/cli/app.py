@@ -29,6 +29,7 @@ from chaffinch.cli import (
     status,
     survey,
     trend,
+    web,
 )
 from chaffinch.cli.numbers import AS_PEOPLE_WRITE
 from chaffinch.cli.reach import app as reach_app
@@ -52,6 +53,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "audit": audit.audit,
     "rehearse": rehearse.rehearse,
     "status": status.status,
+    "web": web.web,
 }
 
 app = App(

@@ -22,6 +22,11 @@ _PARAMETERS = {
     "batch": "[0-9a-f]{64}",
     "publisher": "[0-9a-f]{64}",
     "round": "[1-9][0-9]{0,6}",
+    # Of the page of this machine.
+    "task": "[a-z]{1,20}",
+    "job": "[0-9a-f]{16}",
+    "known": "[0-9]{1,9}",
+    "file": r"[a-z][a-z.-]{0,40}",
 }
 """What may stand at a place of an address; anything else is an address that is not there."""
 _MOST_REMEMBERED = 1024

@@ -1,0 +1,101 @@
+"""What all pages share: the head, the way between them, and a few pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from chaffinch.errors import ChaffinchError
+from chaffinch.web.markup import Inside, Markup, join, tag
+
+PAGES = {"": "Plan & try", "run": "Run", "watch": "Watch", "results": "Results", "reach": "Reach"}
+"""The pages by their addresses, in the order in which data flows."""
+
+
+def page(current: str, title: str, *main: Inside) -> str:
+    """Return a whole page; ``current`` is its address."""
+    links = [
+        tag("a", name, href=f"./{path}", aria_current="page" if path == current else None)
+        for path, name in PAGES.items()
+    ]
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{title} · chaffinch"),
+        tag("link", rel="stylesheet", href="./page.css"),
+        tag("link", rel="icon", href="data:,"),
+        tag("script", src="./page.js", type="module"),
+    )
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", href="#main", class_="skip"),
+        tag(
+            "header",
+            tag("strong", "chaffinch"),
+            tag("nav", *links, aria_label="Pages"),
+            tag("span", "only on this machine", class_="soft"),
+            class_="top",
+        ),
+        tag("main", tag("h1", title), *main, id="main", data_page=current or "plan"),
+    )
+    return "<!DOCTYPE html>\n" + tag("html", head, body, lang="en")
+
+
+def card(title: str, *inside: Inside, id_: str | None = None, class_: str = "") -> Markup:
+    """Return a box with a heading."""
+    return tag("section", tag("h2", title), *inside, class_=f"card {class_}".strip(), id=id_)
+
+
+def folded(title: str, *inside: Inside, id_: str, load: str | None = None) -> Markup:
+    """Return what is shown to those who open it; ``load`` is what is asked for only then."""
+    held = tag("div", *inside, id=f"{id_}-inside")
+    return tag("details", tag("summary", title), held, id=id_, data_load=load)
+
+
+def code_block(text: str, name: str) -> Markup:
+    """Return something to be copied."""
+    copy = tag("button", "copy", type="button", class_="copy", aria_label=f"Copy {name}")
+    return tag("div", copy, tag("pre", tag("code", text), tabindex="0"), class_="code")
+
+
+def facts(pairs: Iterable[tuple[str, Inside]]) -> Markup:
+    """Return names and what is said of each."""
+    return tag("dl", *(join(tag("dt", name), tag("dd", said)) for name, said in pairs))
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[Inside]], caption: str) -> Markup:
+    """Return a table; the first cell of a row names it."""
+    listed = list(heads)
+    titles = [tag("th", head, scope="col") for head in listed]
+    lines = []
+    for first, *rest in rows:
+        cells = [
+            tag("td", cell, data_label=head) for head, cell in zip(listed[1:], rest, strict=True)
+        ]
+        lines.append(tag("tr", tag("th", first, scope="row"), *cells))
+    inside = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *titles)),
+        tag("tbody", *lines),
+    )
+    return tag("div", inside, class_="wide", tabindex="0", role="region", aria_label=caption)
+
+
+def fault_box(fault: Mapping[str, str]) -> Markup:
+    """Return what is wrong, and what helps; all of several faults."""
+    first, *rest = fault["message"].splitlines()
+    listed = [tag("li", line.removeprefix("  - ")) for line in rest]
+    return tag(
+        "div",
+        tag("p", tag("strong", first)),
+        tag("ul", *listed) if listed else "",
+        tag("p", fault["hint"]) if fault.get("hint") else "",
+        class_="fault",
+        role="alert",
+    )
+
+
+def fault_of(fault: ChaffinchError) -> Markup:
+    """Return an error as a box."""
+    return fault_box({"message": fault.message, "hint": fault.hint})

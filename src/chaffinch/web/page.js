@@ -1,0 +1,171 @@
+// The script of all pages: what is filled in goes to the server, what it draws is put in its place.
+// Nothing is computed here but which row of a table the dial stands at.
+
+const $ = (id) => document.getElementById(id);
+const tab = crypto.randomUUID();
+const PAUSE = 250; // milliseconds after the last change
+let latest = 0;
+
+// One question after another: what an older one still tells is dropped.
+async function ask(task, form, take) {
+  const mine = ++latest;
+  await follow(task, form, () => mine === latest, take);
+}
+
+async function follow(task, form, isWanted, take) {
+  const fields = new URLSearchParams(new FormData(form));
+  for (const [name, value] of Object.entries(form.extra ?? {})) fields.set(name, value);
+  fields.set("tab", `${tab}-${task}`);
+  try {
+    const { job } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
+    let known = 0, over = false;
+    while (!over && isWanted()) {
+      const told = await (await fetch(`./jobs/${job}/${known}`)).json();
+      if (!isWanted()) return;
+      known += told.news.length;
+      over = told.over;
+      for (const one of told.news) take(one, job);
+    }
+  } catch {
+    if (isWanted()) take({ fault: { message: "The program behind this page does not answer.", hint: "is it still running?" } });
+  }
+}
+
+// New content for an element; what was open stays open, and focus stays where it was.
+function put(id, html) {
+  const place = $(id);
+  if (!place) return;
+  const open = [...place.querySelectorAll("details[open]")].map((one) => one.id);
+  const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
+  place.innerHTML = html;
+  place.classList.remove("old");
+  for (const one of open) if ($(one)) $(one).open = true;
+  if (focused && $(focused)) $(focused).focus();
+}
+
+function faultBox(fault) {
+  const box = document.createElement("div");
+  box.className = "fault";
+  box.setAttribute("role", "alert");
+  const [first, ...rest] = fault.message.split("\n");
+  box.append(Object.assign(document.createElement("p"), { textContent: first }));
+  if (rest.length) {
+    const list = document.createElement("ul");
+    list.append(...rest.map((line) => Object.assign(document.createElement("li"), { textContent: line.replace(/^\s*- /, "") })));
+    box.append(list);
+  }
+  if (fault.hint) box.append(Object.assign(document.createElement("p"), { className: "soft", textContent: fault.hint }));
+  return box;
+}
+
+// ---------------------------------------------------------------------------- plan
+
+const form = $("asked");
+if (form) planning(form);
+
+function planning(form) {
+  const dial = $("dial"), state = $("state"), results = ["promise", "example", "ways", "code"];
+  let stops = [], timer = 0, waiting = 0;
+
+  const field = (name) => form.elements[name];
+  const about = () => { form.classList.add("about"); state.textContent = "about"; };
+
+  function showKind() {
+    const kind = field("kind").value;
+    for (const one of form.querySelectorAll("[data-kinds]")) one.hidden = !one.dataset.kinds.split(" ").includes(kind);
+  }
+
+  function plan() {
+    clearTimeout(timer);
+    about();
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { state.textContent = "planning …"; }, 300);
+    ask("plan", form, (news, job) => {
+      if (news.step) state.textContent = news.step;
+      if (news.to) put(news.to, news.html);
+      if (news.fault) {
+        clearTimeout(waiting);
+        $("faults").replaceChildren(faultBox(news.fault));
+        state.textContent = "no plan";
+        for (const one of results) $(one)?.classList.add("old");
+      }
+      if (news.proven) {
+        clearTimeout(waiting);
+        $("faults").replaceChildren();
+        form.classList.remove("about");
+        state.textContent = news.proven.words;
+        for (const one of document.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
+        for (const one of form.querySelectorAll("details[open][data-load]")) load(one);
+        if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
+        document.dispatchEvent(new CustomEvent("proven", { detail: { job, ...news.proven } }));
+      }
+    });
+  }
+
+  function later() { about(); clearTimeout(timer); timer = setTimeout(plan, PAUSE); }
+
+  function load(details) {
+    const wanted = latest;
+    follow(details.dataset.load, form, () => wanted === latest, (news) => {
+      if (news.to) put(news.to, news.html);
+      if (news.fault) $(`${details.id}-inside`).replaceChildren(faultBox(news.fault));
+    });
+  }
+
+  // The dial: a row of a table for each of its stops.
+  function preview() {
+    const stop = stops[dial.value];
+    if (!stop) return;
+    field("lead").value = "epsilon";
+    field("epsilon").value = stop.epsilon;
+    if (stop.error) field("error").value = stop.error;
+    dial.setAttribute("aria-valuetext", stop.words);
+    showOdds(stop.right);
+    $("handle")?.setAttribute("x1", stop.place);
+    $("handle")?.setAttribute("x2", stop.place);
+    about();
+  }
+
+  function showOdds(right) {
+    const number = form.querySelector("#promise .odds");
+    if (number) number.textContent = right;
+    document.querySelectorAll("#dots circle").forEach((dot, at) => {
+      dot.setAttribute("class", at < 50 ? "dot-luck" : at < right ? "dot-leak" : "dot-wrong");
+    });
+  }
+
+  form.addEventListener("input", (event) => {
+    delete form.extra;
+    if (event.target.name === "epsilon" || event.target.name === "error") field("lead").value = event.target.name;
+    if (event.target.name === "kind") showKind();
+    if (event.target === dial) preview();
+    later();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const chosen = event.submitter;
+    form.extra = chosen?.name === "protocol" ? { protocol: chosen.value } : {};
+    plan();
+  });
+  form.addEventListener("click", (event) => {
+    const whatIf = event.target.closest(".what-if");
+    if (!whatIf) return;
+    for (const one of form.querySelectorAll(".what-if")) one.setAttribute("aria-pressed", String(one === whatIf));
+    showOdds(Number(whatIf.dataset.right));
+  });
+  form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
+
+  stops = JSON.parse(dial.dataset.stops ?? "[]");
+  showKind();
+  plan();
+}
+
+// ---------------------------------------------------------------------------- everywhere
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest(".copy");
+  if (!copy) return;
+  await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
+  copy.textContent = "copied";
+  setTimeout(() => { copy.textContent = "copy"; }, 1500);
+});

@@ -1,0 +1,392 @@
+"""The plan: what is asked and promised, what comes of it, and every way to protect it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
+from chaffinch.charts.svg import element
+from chaffinch.plans.meaning import right_guesses
+from chaffinch.web.frame import card, code_block, facts, folded, table
+from chaffinch.web.markup import Markup, join, tag
+from chaffinch.web.survey_form import DEFAULTS
+
+if TYPE_CHECKING:
+    from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.plans.plan import Plan
+    from chaffinch.web.worker import Tell
+
+KINDS = {
+    "choice": "one of these",
+    "bit": "yes or no",
+    "number": "a number",
+    "flags": "any of these",
+    "survey": "several questions",
+}
+"""What people may be asked for, by the kind of question."""
+_LEAST, _MOST = 0.1, 4.5
+"""The ends of the dial: below, answers say little; above, all of 100 guessers can be right."""
+_STOPS = 35
+STOPS = tuple(
+    float(f"{_LEAST * (_MOST / _LEAST) ** (place / (_STOPS - 1)):.2g}") for place in range(_STOPS)
+)
+"""The epsilons of the dial."""
+_NAMED = (53, 57, 63, 74, 89, 97, 99)
+"""The odds that are written below the dial."""
+
+
+# ----------------------------------------------------------------------------
+# What stands there before anything is planned.
+
+
+def plan_page() -> Iterator[Markup]:
+    """Yield the panel with its blanks filled in as they are at the beginning."""
+    yield tag(
+        "form",
+        _sentence(),
+        tag("div", id="faults"),
+        _dials(),
+        tag(
+            "div",
+            card("What each person is promised", tag("div", id="promise")),
+            card("What you will see", tag("div", id="example")),
+            class_="pair",
+        ),
+        card("Ways to protect it", tag("div", id="ways")),
+        tag("div", id="code"),
+        id="asked",
+        method="post",
+        action="./",
+        autocomplete="off",
+    )
+
+
+def _sentence() -> Markup:
+    options = [tag("option", words, value=kind) for kind, words in KINDS.items()]
+    values = tag(
+        "label",
+        tag("span", "the values, with commas between them", class_="hidden"),
+        tag("input", name="values", value=DEFAULTS["values"], class_="blank wide-blank"),
+        data_kinds="choice flags",
+    )
+    between = tag(
+        "span",
+        "between ",
+        _blank("low", "the least number", 4),
+        " and ",
+        _blank("high", "the largest number", 4),
+        " ",
+        _blank("unit", "the unit", 7),
+        tag("label", tag("input", type="checkbox", name="quantiles", value="1"), " and how they spread"),
+        data_kinds="number",
+        hidden=True,
+    )
+    survey = tag(
+        "label",
+        tag("span", "A survey file: its questions, and whatever else it asks for", class_="soft"),
+        tag("textarea", name="survey", rows=14, spellcheck="false"),
+        data_kinds="survey",
+        hidden=True,
+        class_="block",
+    )
+    sentence = tag(
+        "p",
+        tag("span", "Ask ", _blank("users", "how many people", 8), " people for ", data_kinds="choice bit number flags"),
+        tag("label", tag("span", "kind of question", class_="hidden"), tag("select", *options, name="kind", class_="blank")),
+        " ",
+        values,
+        between,
+        class_="sentence",
+    )
+    note = tag(
+        "p",
+        "People: honest ones who are sure to answer. They hide each other; nothing is released "
+        "before they are there.",
+        class_="soft",
+    )
+    return join(sentence, survey, note)
+
+
+def _blank(name: str, label: str, width: int) -> Markup:
+    field = tag(
+        "input", name=name, value=DEFAULTS.get(name, ""), size=width, class_="blank", aria_label=label
+    )
+    return field
+
+
+def _dials() -> Markup:
+    lead = tag(
+        "div",
+        tag(
+            "label",
+            tag("input", type="radio", name="lead", value="epsilon", checked=True),
+            tag("b", " Promise"),
+            " a privacy loss of ε ",
+        ),
+        tag("input", name="epsilon", value=DEFAULTS["epsilon"], size=6, class_="box", aria_label="epsilon"),
+        tag("span", " or ", class_="soft"),
+        tag(
+            "label",
+            tag("input", type="radio", name="lead", value="error"),
+            tag("b", " Allow"),
+            " an error of ± ",
+        ),
+        tag("input", name="error", value=DEFAULTS["error"], size=6, class_="box", aria_label="error in percent"),
+        tag("span", " %", tag("span", id="people")),
+        tag("output", "", id="state", role="status"),
+        class_="lead",
+    )
+    dial = tag(
+        "input",
+        type="range",
+        id="dial",
+        min=0,
+        max=_STOPS - 1,
+        step=1,
+        value=STOPS.index(1.0) if 1.0 in STOPS else _STOPS // 2,
+        aria_label="Privacy loss",
+        data_stops=json.dumps(_stops()),
+    )
+    ends = tag(
+        "div",
+        tag("b", "safer for people", class_="safe"),
+        tag("b", "more exact for you", class_="leak"),
+        class_="ends",
+    )
+    return tag(
+        "section",
+        lead,
+        tag("div", _price_chart([]), id="price"),
+        dial,
+        ends,
+        _odds_scale(),
+        tag("p", "of 100 guessers are right, at most", class_="soft middle"),
+        folded("more: δ, collusion, rounds, honest people", _more(), id_="more"),
+        class_="card",
+        aria_label="Privacy or error",
+    )
+
+
+def _more() -> Markup:
+    def field(name: str, label: str, note: str) -> Markup:
+        box = tag("input", name=name, size=10, class_="box", id=f"field-{name}")
+        return join(tag("dt", tag("label", label, for_=f"field-{name}")), tag("dd", box, " ", tag("span", note, class_="soft")))
+
+    return tag(
+        "dl",
+        field("delta", "chance of a miss, δ", "the promise may fail with at most this chance; empty: 1 in 100 million"),
+        field("local_epsilon", "left if they collude", "the largest ε that may be left if shuffler and analyzer work together, or none"),
+        field("rounds", "rounds", "how often the same people are asked"),
+        field("contributions", "reports each", "how many reports each person sends"),
+        field("honest", "honest people", "such as 90%: more reports are then waited for"),
+        field("max_messages", "messages", "how many sealed messages a report may have, on average"),
+        field("title", "title", "for readers"),
+    )
+
+
+def _stops() -> list[dict[str, str]]:
+    found = []
+    for at, epsilon in enumerate(STOPS):
+        right = right_guesses(epsilon, 1e-8)
+        words = f"epsilon {epsilon:g}: at most {right} of 100 guessers are right"
+        place = _stop_place(at)
+        found.append({"epsilon": f"{epsilon:g}", "right": str(right), "words": words, "place": place})
+    return found
+
+
+def _odds_scale() -> Markup:
+    labels = []
+    for right in _NAMED:
+        place = next(
+            (at for at, one in enumerate(STOPS) if right_guesses(one, 1e-8) >= right), _STOPS - 1
+        )
+        labels.append(
+            Markup(element("text", f"{right}", x=_stop_place(place), y=12, text_anchor="middle", class_="cf-soft"))
+        )
+    return tag("svg", *labels, class_="cf-chart scale", width="100%", height=18, aria_hidden="true")
+
+
+def _stop_place(place: float) -> str:
+    """Return where a stop of the dial lies, as its thumb does: half of it inside at either end."""
+    return f"{100 * place / (_STOPS - 1):.2f}%"
+
+
+# ----------------------------------------------------------------------------
+# What a plan says: tasks of the worker.
+
+
+def plan_task(tell: Tell, *, text: str) -> None:
+    """Find the plan of a survey file, and tell all that is shown of it."""
+    from chaffinch.planning.survey_file import survey_from
+
+    began = time.monotonic()
+    asked = survey_from(text)
+    plan = asked.plan(lambda name: tell({"step": name}))
+    tell({"to": "promise", "html": promise_html(plan)})
+    tell({"to": "ways", "html": ways_html(plan)})
+    tell({"to": "code", "html": code_html(plan, asked, text)})
+    files = {
+        "survey.toml": text,
+        "survey.plan.json": json.dumps(plan.document(), indent=2, ensure_ascii=False) + "\n",
+    }
+    tell({"keep": files})
+    tell({"proven": _proven(plan, time.monotonic() - began)})
+
+
+def _proven(plan: Plan, seconds: float) -> dict[str, Any]:
+    return {
+        "words": f"✓ proven in {seconds:.1f} s",
+        "plan": plan.id,
+        "epsilon": promise_text(plan.epsilon, 4),
+        "right": right_guesses(plan.epsilon, plan.delta),
+    }
+
+
+def promise_html(plan: Plan) -> Markup:
+    """Return what each person is promised, in odds, and what it counts on."""
+    right = right_guesses(plan.epsilon, plan.delta)
+    local = plan.guarantee.local_epsilon
+    whatifs = [("everyone keeps their role", right)]
+    for share, epsilon in plan.shares:
+        whatifs.append(
+            (f"only {percent_text(float(share))} of people are honest", _right(epsilon, plan.delta))
+        )
+    if plan.crowd > 1:
+        whatifs.append(("shuffler and analyzer work together", _right(local, plan.delta)))
+    buttons = [
+        tag("button", words, type="button", class_="what-if", aria_pressed="true" if not at else "false", data_right=number)
+        for at, (words, number) in enumerate(whatifs)
+    ]
+    return join(
+        tag(
+            "p",
+            "Of 100 people who guess which of two answers someone gave, at most ",
+            tag("strong", f"{right}", class_="odds"),
+            " are right. ",
+            tag("span", "A coin gets 50.", class_="soft"),
+            class_="large",
+        ),
+        dots(right),
+        tag("p", "What if …", class_="soft"),
+        tag("div", *buttons, class_="chips"),
+        tag(
+            "p",
+            f"Privacy loss ε {promise_text(plan.epsilon, 4)}, with a chance of "
+            f"{_chance(plan.delta)} that it is more (δ).",
+            class_="soft",
+        ),
+        folded("Why is that true?", *(tag("p", one) for one in plan.explain().split("\n\n")), id_="why"),
+    )
+
+
+def _right(epsilon: float, delta: float) -> int:
+    return 100 if math.isinf(epsilon) else right_guesses(epsilon, delta)
+
+
+def _chance(delta: float) -> str:
+    """Return a small chance as one in how many, never smaller than it is."""
+    return f"1 in {math.floor(1 / delta):,}"
+
+
+def dots(right: int) -> Markup:
+    """Return a hundred guessers: right by luck, right because of what is seen, and wrong."""
+    marks = []
+    for at in range(100):
+        kind = "luck" if at < 50 else "leak" if at < right else "wrong"
+        marks.append(
+            Markup(element("circle", cx=8 + 16 * (at % 20), cy=8 + 16 * (at // 20), r=6, class_=f"dot-{kind}"))
+        )
+    words = f"Of 100 guessers 50 are right by luck, {right - 50} more because of what is seen."
+    drawn = tag("svg", *marks, viewBox="0 0 320 80", class_="dots", role="img", aria_label=words, id="dots")
+    legend = tag(
+        "p",
+        tag("span", "●", class_="luck"), " right by luck ",
+        tag("span", "●", class_="leak"), " right because of what is seen ",
+        tag("span", "○", class_="soft"), " wrong",
+        class_="soft",
+    )
+    return join(drawn, legend)
+
+
+def ways_html(plan: Plan) -> Markup:
+    """Return every protocol that was weighed: those that nothing beats, then the rest."""
+    own = plan.own
+    rows = [one for one in (own, *plan.alternatives) if one is not None]
+    rows.sort(key=lambda one: one.error)
+    best = [one for one in rows if one is own or not any(_beats(other, one) for other in rows)]
+    rest = [one for one in rows if one not in best]
+    heads = ("way to protect", "error (one s.e.)", "messages", "bytes", "left if they collude", "")
+
+    def shown(some: Sequence[Candidate], caption: str) -> Markup:
+        return table(heads, [_way(one, plan, chosen=one is own) for one in some], caption)
+
+    return join(
+        shown(best, "Unbeaten: none is better in error and in what is left"),
+        folded(f"{len(rest)} that are beaten in both, or ruled out", shown(rest, "Beaten or ruled out"), id_="beaten")
+        if rest
+        else "",
+        tag("p", plan.choice, class_="soft"),
+    )
+
+
+def _beats(one: Candidate, other: Candidate) -> bool:
+    better = one.error < other.error and one.local_epsilon < other.local_epsilon
+    return better and not one.ruled_out and one.epsilon <= other.epsilon
+
+
+def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
+    from chaffinch.protocols import row_name
+
+    yield join(tag("span", "chosen", class_="badge") if chosen else "", " ", row_name(one.name))
+    yield f"± {one.error:,.3g} people ({100 * one.error / plan.reports:.2g} %)"
+    yield f"{one.messages:,.3g}"
+    yield f"{one.report_bytes:,}"
+    nothing = math.isinf(one.local_epsilon)
+    yield tag("b", "nothing", class_="leak") if nothing else f"ε {rounded_up(one.local_epsilon):g}"
+    if chosen:
+        yield ""
+    elif one.ruled_out:
+        yield tag("span", "; ".join(one.ruled_out), class_="soft")
+    else:
+        yield tag("button", "choose", type="submit", name="protocol", value=one.name, class_="choose")
+
+
+def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
+    """Return how to have the same plan without this page."""
+    from chaffinch.planning.as_program import as_program
+
+    command = "chaffinch plan survey.toml --out survey.plan.json"
+    links = [
+        tag("a", name, href=f"./files/{name}", class_="file", data_file=name)
+        for name in ("survey.toml", "survey.plan.json")
+    ]
+    return join(
+        folded("The command", code_block(command, "the command"), id_="command"),
+        folded("The Python", code_block(as_program(asked), "the program"), id_="python"),
+        folded("survey.toml", code_block(text, "the survey file"), id_="toml"),
+        folded("The exact curve", tag("p", "drawing …", class_="soft"), id_="curve", load="curve"),
+        tag("p", *(join(link, " ") for link in links), tag("span", f"plan {plan.id[:12]}", class_="soft"), class_="files"),
+    )
+
+
+def curve_task(tell: Tell, *, text: str) -> None:
+    """Draw the exact curve of a plan, with what others have published about it."""
+    from chaffinch.charts.curves import privacy_curve
+    from chaffinch.planning.survey_file import survey_from
+
+    plan = survey_from(text).plan()
+    drawn = privacy_curve(plan.mechanism())
+    caption = tag("figcaption", drawn.caption, class_="soft")
+    tell({"to": "curve-inside", "html": tag("figure", Markup(drawn.svg(name="curve", styled=False)), caption)})
+
+
+def _price_chart(points: Iterable[Any]) -> Markup:
+    return tag("div", class_="price")
+
+
+TASKS = {"plan": plan_task, "curve": curve_task}

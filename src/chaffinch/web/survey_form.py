@@ -1,0 +1,107 @@
+"""The sentence with blanks, and what it asks for, as the text of a survey file.
+
+Whatever is filled in becomes a survey file, and only that is read: so the file that can be taken
+home is what was planned, and every fault is told in the words that files have. Several questions
+are a file that is written out; of the sentence only the promise then counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+_PROMISE = ("epsilon", "delta", "error", "confidence", "together")
+_WISHES = ("rounds", "contributions", "honest", "max_messages", "local_epsilon", "influence")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+Form = Mapping[str, str]
+
+DEFAULTS = {
+    "users": "10,000",
+    "kind": "choice",
+    "values": "chrome, firefox, safari, other",
+    "low": "0",
+    "high": "60",
+    "unit": "minutes",
+    "name": "answer",
+    "lead": "epsilon",
+    "epsilon": "1",
+    "error": "0.5",
+}
+"""What stands there when the page is opened."""
+
+
+def survey_text(form: Form) -> str:
+    """Return the survey file of what was filled in.
+
+    >>> print(survey_text({"users": "5,000", "kind": "bit", "lead": "epsilon", "epsilon": "1"}))
+    users = 5000
+    epsilon = 1
+    <BLANKLINE>
+    [questions.answer]
+    kind = "bit"
+    <BLANKLINE>
+    """
+    head = [f"{name} = {_number(said)}" for name, said in _promise(form).items()]
+    wishes = {name: form.get(name, "") for name in _WISHES}
+    head += [f"{name} = {_number(said)}" for name, said in wishes.items() if said.strip()]
+    if form.get("protocol", ""):
+        head += [f"protocol = {_quoted(form['protocol'])}"]
+    if form.get("survey", "").strip():
+        return _with_head(form["survey"], head)
+    if form.get("title", "").strip():
+        head.insert(0, f"title = {_quoted(form['title'])}")
+    head.insert(0, f"users = {_number(form.get('users', ''))}")
+    name = form.get("name", "").strip() or "answer"
+    return "\n".join([*head, "", f"[questions.{_quoted_key(name)}]", *_question(form), ""])
+
+
+def _promise(form: Form) -> dict[str, str]:
+    if form.get("lead") == "error":
+        promise = {"error": f"{form.get('error', '').strip().removesuffix('%').strip()}%"}
+    else:
+        promise = {"epsilon": form.get("epsilon", "")}
+    return promise | ({"delta": form["delta"]} if form.get("delta", "").strip() else {})
+
+
+def _question(form: Form) -> list[str]:
+    kind = form.get("kind", "")
+    lines = [f"kind = {_quoted(kind)}"]
+    if kind == "number":
+        lines += [f"low = {_number(form.get('low', ''))}", f"high = {_number(form.get('high', ''))}"]
+        if form.get("unit", "").strip():
+            lines.append(f"unit = {_quoted(form['unit'].strip())}")
+        if form.get("quantiles"):
+            lines.append("quantiles = true")
+    elif kind in ("choice", "flags"):
+        listed = [one.strip() for one in re.split(r"[,\n]", form.get("values", "")) if one.strip()]
+        name = "values" if kind == "choice" else "names"
+        lines.append(f"{name} = [{', '.join(map(_quoted, listed))}]")
+    return lines
+
+
+def _with_head(text: str, head: list[str]) -> str:
+    """Return a survey file with other wishes: what stands above its first table is replaced."""
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    replaced = {*(line.partition(" =")[0] for line in head), *_PROMISE}
+    kept = [line for line in lines[:first] if line.partition("=")[0].strip() not in replaced]
+    return "\n".join([*kept, *head, *([""] if lines[first:] else []), *lines[first:], ""])
+
+
+def _number(said: str) -> str:
+    """Return a number as TOML has it, without thousands; what is none goes on as a text."""
+    bare = re.sub(r"(?<=\d)[ ,_\u2009\u202f](?=\d{3})", "", said.strip())
+    if said.strip() == "none" or not _NUMBER.fullmatch(bare):
+        return _quoted(said.strip())
+    return bare.removeprefix("+")
+
+
+def _quoted_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML writes it, which is as JSON does, but for one letter."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,7 @@
+"""What the worker can be asked for, by name."""
+
+from __future__ import annotations
+
+from chaffinch.web import plan_panel
+
+TASKS = {**plan_panel.TASKS}

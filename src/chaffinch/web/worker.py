@@ -1,0 +1,191 @@
+"""A process that plans and draws, so that the server answers meanwhile.
+
+It does one thing at a time. Whoever asks anew makes it stop what it was doing for them; others
+wait for their turn. What it finds is told piece by piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import secrets
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+from chaffinch.errors import ChaffinchError
+from chaffinch.privacy.progress import show_progress
+from chaffinch.web.site import fault_document
+
+News = dict[str, Any]
+Tell = Callable[[News], None]
+Task = Callable[..., None]
+"""Told how to tell, and what was asked."""
+
+_PAUSE = 0.05
+"""Seconds between two looks whether somebody wants something else."""
+_WAIT = 20.0
+"""Seconds that an answer waits for news: less than connections may say nothing."""
+_MOST_JOBS = 64
+
+
+class Job:
+    """What was asked once, and what came of it so far."""
+
+    def __init__(self, tab: str, name: str, given: Mapping[str, Any]) -> None:
+        self.id = secrets.token_hex(8)
+        self.tab, self.name, self.given = tab, name, given
+        self.news: list[News] = []
+        self.files: dict[str, bytes] = {}
+        """What can be taken home, by name."""
+        self.is_over = False
+        self._changed = asyncio.Event()
+
+    def add(self, news: News | None) -> None:
+        """Take a piece of news; None is the end."""
+        if news is None:
+            self.is_over = True
+        elif "keep" in news:
+            self.files.update({name: text.encode() for name, text in news["keep"].items()})
+        else:
+            self.news.append(news)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def since(self, known: int) -> News:
+        """Return what is new for whoever knows so many pieces, as soon as there is something."""
+        if len(self.news) <= known and not self.is_over:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _WAIT)
+        return {"news": self.news[known:], "over": self.is_over}
+
+
+class Worker:
+    """A process of its own, and those who wait for it."""
+
+    def __init__(self, tasks: str) -> None:
+        """``tasks`` is the module whose ``TASKS`` the process does."""
+        self._tasks = tasks
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._waiting: OrderedDict[str, Job] = OrderedDict()
+        self._current: Job | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Have the process while this lasts."""
+        self._loop = asyncio.get_running_loop()
+        self._start()
+        try:
+            yield
+        finally:
+            self._process.kill()
+            self._process.join()
+
+    def _start(self) -> None:
+        # A fresh interpreter: a fork would have the sockets of the server.
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, self._tasks), daemon=True)
+        self._process.start()
+        theirs.close()
+        threading.Thread(target=self._listen, args=(self._ours,), daemon=True).start()
+
+    def _listen(self, ours: Connection) -> None:
+        """Hand over what the process tells; runs in a thread of its own."""
+        with suppress(RuntimeError):  # The loop may be closed before the thread has ended.
+            try:
+                while True:
+                    self._loop.call_soon_threadsafe(self._take, ours.recv())
+            except (EOFError, OSError):
+                self._loop.call_soon_threadsafe(self._lost)
+
+    def submit(self, tab: str, name: str, given: Mapping[str, Any]) -> Job:
+        """Ask for something; what the same tab has asked for before is dropped."""
+        job = Job(tab, name, given)
+        self._jobs[job.id] = job
+        while len(self._jobs) > _MOST_JOBS:
+            self._jobs.popitem(last=False)
+        if (before := self._waiting.pop(tab, None)) is not None:
+            before.add(None)
+        self._waiting[tab] = job
+        if self._current is None:
+            self._next()
+        elif self._current.tab == tab:
+            self._ours.send(None)
+        return job
+
+    def find(self, job_id: str) -> Job | None:
+        """Return what was asked under this id, unless that is long ago."""
+        return self._jobs.get(job_id)
+
+    def _next(self) -> None:
+        self._current = None
+        if self._waiting:
+            _, self._current = self._waiting.popitem(last=False)
+            self._ours.send((self._current.name, dict(self._current.given)))
+
+    def _take(self, news: News | None) -> None:
+        if self._current is not None:
+            self._current.add(news)
+        if news is None:
+            self._next()
+
+    def _lost(self) -> None:
+        """Go on with another process: the last one was killed, or found no memory."""
+        if self._current is not None:
+            self._current.add({"fault": {"message": "The planning process has ended.", "hint": ""}})
+            self._current.add(None)
+            self._start()
+            self._next()
+
+
+class _Stopped(BaseException):
+    """Somebody wants something else; no search may take this for a fault of its own."""
+
+
+def _work(connection: Connection, module: str) -> None:
+    """Do what is asked until nobody asks any more; runs in the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    import importlib
+
+    tasks: Mapping[str, Task] = importlib.import_module(module).TASKS
+    with suppress(EOFError, OSError):
+        while True:
+            order = connection.recv()
+            # A stop that came too late is for nobody.
+            if order is not None:
+                _do(connection, tasks[order[0]], order[1])
+
+
+def _do(connection: Connection, task: Task, given: dict[str, Any]) -> None:
+    def check() -> None:
+        if connection.poll():
+            _stop()
+
+    def tell(news: News) -> None:
+        check()
+        connection.send(news)
+
+    def step(words: str) -> None:
+        tell({"step": words})
+
+    try:
+        with show_progress(step, pause_seconds=_PAUSE):
+            task(tell, **given)
+    except _Stopped:
+        pass
+    except ChaffinchError as fault:
+        connection.send({"fault": fault_document(fault)})
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the next wish is another
+        kind = type(fault).__name__
+        connection.send({"fault": {"message": f"This has failed ({kind}).", "hint": ""}})
+    connection.send(None)
+
+
+def _stop() -> NoReturn:
+    raise _Stopped
