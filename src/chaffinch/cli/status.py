@@ -12,7 +12,7 @@ from chaffinch.cli.output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chaffinch.services.status import PlanStatus, Status
+    from chaffinch.services.status import PlanStatus
 
 
 _BATCHES = {
@@ -38,7 +38,9 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     config
         The settings of the service, as for `chaffinch serve`.
     """
-    found = _look(paths.require_name(config))
+    from chaffinch.services.party_status import look
+
+    found = look(paths.require_name(config))
     if output.json:
         output.document(found.document() | {"ready": found.is_well})
     else:
@@ -58,18 +60,6 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
                 "running shuffler opens them within seconds."
             )
     return exits.OK if found.is_well else exits.PROBLEM
-
-
-def _look(config: Path) -> Status:
-    from chaffinch.services.settings import names_analyzer
-
-    if names_analyzer(config):
-        from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
-
-        return analyzer_status(read_analyzer(config))
-    from chaffinch.services.hop import hop_status, read_hop
-
-    return hop_status(read_hop(config))
 
 
 def _show_plan(plan: PlanStatus, output: Output) -> None:

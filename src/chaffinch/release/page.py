@@ -315,3 +315,8 @@ def _note_list(notes: Sequence[str]) -> str:
     """Return small print, or nothing where there is none."""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f'<ul class="soft">{items}</ul>\n' if notes else ""
+
+
+def statement_main(statement: Statement) -> str:
+    """Return what stands on the page below its title."""
+    return "".join("".join(_section_html(one, statement.level)) for one in statement.sections)

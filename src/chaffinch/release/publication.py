@@ -128,11 +128,12 @@ class Publication(ABC):
         with their types and the guarantee in the metadata, ``.html`` is a page for people.
         """
         place = Path(path)
-        content = self._file_content(check_suffix(place))
+        content = self.file_content(check_suffix(place))
         with atomic(place) as file:
             file.write(content)
 
-    def _file_content(self, suffix: str) -> bytes:
+    def file_content(self, suffix: str) -> bytes:
+        """Return the content of a file with this suffix, as ``save`` writes it."""
         if suffix == ".json":
             return export.json_bytes(self.document())
         if suffix == ".csv":

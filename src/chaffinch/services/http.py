@@ -25,6 +25,7 @@ _PARAMETERS = {
     # Of the page of this machine.
     "task": "[a-z]{1,20}",
     "job": "[0-9a-f]{16}",
+    "release": "[0-9a-f]{16}",
     "known": "[0-9]{1,9}",
     "file": r"[a-z][a-z.-]{0,40}",
 }

@@ -11,10 +11,11 @@ PAGES = {"": "Plan & try", "run": "Run", "watch": "Watch", "results": "Results",
 """The pages by their addresses, in the order in which data flows."""
 
 
-def page(current: str, title: str, *main: Inside) -> str:
-    """Return a whole page; ``current`` is its address."""
+def page(current: str, title: str, *main: Inside, depth: int = 0) -> str:
+    """Return a whole page; ``current`` is its address, ``depth`` how far below the others it is."""
+    root = "../" * depth or "./"
     links = [
-        tag("a", name, href=f"./{path}", aria_current="page" if path == current else None)
+        tag("a", name, href=f"{root}{path}", aria_current="page" if path == current else None)
         for path, name in PAGES.items()
     ]
     head = tag(
@@ -22,9 +23,9 @@ def page(current: str, title: str, *main: Inside) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", f"{title} · chaffinch"),
-        tag("link", rel="stylesheet", href="./page.css"),
+        tag("link", rel="stylesheet", href=f"{root}page.css"),
         tag("link", rel="icon", href="data:,"),
-        tag("script", src="./page.js", type="module"),
+        tag("script", src=f"{root}page.js", type="module"),
     )
     body = tag(
         "body",

@@ -17,7 +17,8 @@ async function follow(task, form, isWanted, take) {
   for (const [name, value] of Object.entries(form.extra ?? {})) fields.set(name, value);
   fields.set("tab", `${tab}-${task}`);
   try {
-    const { job } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
+    const { job, fault } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
+    if (fault) return take({ fault });
     let known = 0, over = false;
     while (!over && isWanted()) {
       const told = await (await fetch(`./jobs/${job}/${known}`)).json();
@@ -169,3 +170,47 @@ document.addEventListener("click", async (event) => {
   copy.textContent = "copied";
   setTimeout(() => { copy.textContent = "copy"; }, 1500);
 });
+
+// ---------------------------------------------------------------------------- run and reach
+
+for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
+  const other = $(id);
+  if (!other) continue;
+  let timer = 0;
+  const go = (task) => {
+    const buttons = [...other.querySelectorAll("button")];
+    for (const one of buttons) one.disabled = !tasks;
+    $("state").textContent = "…";
+    $("faults")?.replaceChildren();
+    if (!tasks) $("outcome").replaceChildren();
+    ask(task, other, (news, job) => {
+      if (news.step) $("state").textContent = news.step;
+      if (news.to) put(news.to, news.html);
+      if (news.fault) {
+        ($("faults") ?? $("outcome")).replaceChildren(faultBox(news.fault));
+        $("state").textContent = "";
+      }
+      if (news.done) $("state").textContent = `✓ ${news.done}`;
+      if (news.proven) {
+        $("state").textContent = news.proven.words;
+        for (const one of other.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
+      }
+    }).finally(() => { for (const one of buttons) one.disabled = false; });
+  };
+  other.addEventListener("submit", (event) => { event.preventDefault(); go(tasks ?? event.submitter?.value ?? "check"); });
+  if (tasks) {
+    other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => go(tasks), PAUSE); });
+    go(tasks);
+  }
+}
+
+// ---------------------------------------------------------------------------- watch
+
+const again = document.querySelector("[data-again]");
+if (again) {
+  setInterval(async () => {
+    if (document.hidden) return;
+    const answer = await fetch(`./${again.dataset.again}`);
+    if (answer.ok) put(again.id, await answer.text());
+  }, 5000);
+}

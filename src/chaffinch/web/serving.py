@@ -1,64 +1,139 @@
-"""The pages under their addresses, and the process that works for them."""
+"""The pages under their addresses, and the processes that work for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from chaffinch.errors import ChaffinchError
 from chaffinch.services.http import Request, Response
 from chaffinch.services.server import Listener, run
+from chaffinch.web.folder import Folder
 from chaffinch.web.frame import page
 from chaffinch.web.plan_panel import plan_page
-from chaffinch.web.site import Site, file_response, html_response, json_response
-from chaffinch.web.survey_form import survey_text
+from chaffinch.web.reach_panel import reach_page
+from chaffinch.web.results_panel import FILES, load, release_html, results_page
+from chaffinch.web.run_panel import paid, run_page, wanted
+from chaffinch.web.site import Site, fault_document, file_response, html_response, json_response
+from chaffinch.web.survey_form import Form, survey_text
+from chaffinch.web.watch_panel import watch_html, watch_page
 from chaffinch.web.worker import Worker
 from chaffinch.wire.problems import Kind, Problem
+
+_TASKS = "chaffinch.web.tasks"
 
 
 class Pages:
     """What is answered to the browser."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.worker = Worker("chaffinch.web.tasks")
+        # What takes long and is opened now and then has a process of its own.
+        self.planner, self.helper = Worker(_TASKS), Worker(_TASKS)
+        self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
+            "plan": (self.planner, _survey),
+            "curve": (self.helper, _survey),
+            "reach": (self.planner, lambda form: {"form": dict(form)}),
+            "check": (self.helper, lambda form: wanted(form, folder)),
+            "run": (self.helper, lambda form: wanted(form, folder) | paid(form, folder)),
+        }
         self.site = Site(
             {
                 "/": {"GET": self._plan},
+                "/run": {"GET": self._run},
+                "/watch": {"GET": self._watch},
+                "/watched": {"GET": self._watched},
+                "/results": {"GET": self._results},
+                "/results/{release}": {"GET": self._release},
+                "/results/{release}/{file}": {"GET": self._release_file},
+                "/reach": {"GET": self._reach},
                 "/ask/{task}": {"POST": self._ask},
                 "/jobs/{job}/{known}": {"GET": self._news},
                 "/jobs/{job}/files/{file}": {"GET": self._file},
             }
         )
 
+    # Pages.
+
     async def _plan(self, _request: Request) -> Response:
         return html_response(page("", "Plan a count", plan_page()))
 
+    async def _run(self, _request: Request) -> Response:
+        return html_response(page("run", "Run on a table", await asyncio.to_thread(list, run_page(self._folder))))
+
+    async def _watch(self, _request: Request) -> Response:
+        return html_response(page("watch", "Watch services", await asyncio.to_thread(list, watch_page(self._folder))))
+
+    async def _watched(self, _request: Request) -> Response:
+        return html_response(await asyncio.to_thread(watch_html, self._folder))
+
+    async def _results(self, _request: Request) -> Response:
+        return html_response(page("results", "Results", await asyncio.to_thread(list, results_page(self._folder))))
+
+    async def _release(self, request: Request) -> Response:
+        release = await asyncio.to_thread(self._found, request)
+        return html_response(page("results", release.title or "Release", release_html(release), depth=1))
+
+    async def _release_file(self, request: Request) -> Response:
+        name = request.parameters["file"]
+        if name not in {f"release{suffix}" for suffix in FILES}:
+            raise Problem(Kind.UNKNOWN_PATH)
+        release = await asyncio.to_thread(self._found, request)
+        return file_response(name, release.file_content(name.removeprefix("release")))
+
+    def _found(self, request: Request) -> Any:
+        name = self._folder.releases().get(request.parameters["release"])
+        release = None if name is None else load(self._folder.path(name))
+        if release is None:
+            raise Problem(Kind.UNKNOWN_PATH)
+        return release
+
+    async def _reach(self, _request: Request) -> Response:
+        return html_response(page("reach", "Plan a reach", reach_page()))
+
+    # What is asked from a page.
+
     async def _ask(self, request: Request) -> Response:
         form = await self.site.form(request)
-        job = self.worker.submit(
-            form.get("tab", ""), request.parameters["task"], {"text": survey_text(form)}
-        )
+        found = self._tasks.get(request.parameters["task"])
+        if found is None:
+            raise Problem(Kind.UNKNOWN_PATH)
+        worker, given = found
+        try:
+            job = worker.submit(form.get("tab", ""), request.parameters["task"], given(form))
+        except ChaffinchError as fault:
+            return json_response({"fault": fault_document(fault)})
         return json_response({"job": job.id})
 
     async def _news(self, request: Request) -> Response:
-        job = self.worker.find(request.parameters["job"])
-        if job is None:
-            raise Problem(Kind.UNKNOWN_PATH)
+        job = self._job(request)
         return json_response(await job.since(int(request.parameters["known"])))
 
     async def _file(self, request: Request) -> Response:
-        job = self.worker.find(request.parameters["job"])
-        name = request.parameters["file"]
-        if job is None or name not in job.files:
+        files, name = self._job(request).files, request.parameters["file"]
+        if name not in files:
             raise Problem(Kind.UNKNOWN_PATH)
-        return file_response(name, job.files[name])
+        return file_response(name, files[name])
+
+    def _job(self, request: Request) -> Any:
+        found = request.parameters["job"]
+        job = self.planner.find(found) or self.helper.find(found)
+        if job is None:
+            raise Problem(Kind.UNKNOWN_PATH)
+        return job
+
+
+def _survey(form: Form) -> dict[str, Any]:
+    return {"text": survey_text(form)}
 
 
 def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> None:
     """Serve the pages of a folder until somebody stops it."""
-    pages = Pages(folder)
+    pages = Pages(Folder(folder))
     run(
         [Listener(pages.site, "127.0.0.1", port)],
-        background=[pages.worker.running()],
+        background=[pages.planner.running(), pages.helper.running()],
         announce=lambda addresses: announce(pages.site.listens_on(addresses[0])),
     )

@@ -1,0 +1,54 @@
+"""Releases of the folder: read, drawn, and taken along as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.web.folder import Folder
+from chaffinch.web.frame import card, table
+from chaffinch.web.markup import Markup, tag
+
+if TYPE_CHECKING:
+    from chaffinch.release.publication import Publication
+
+FILES = (".json", ".csv", ".html")
+
+
+def results_page(folder: Folder) -> Iterator[Markup]:
+    """Yield the list of releases."""
+    found = folder.releases()
+    if not found:
+        yield card(
+            "No release yet",
+            tag("p", "What is released into this folder is listed here: ", tag("code", str(folder.root))),
+        )
+        return
+    rows = []
+    for word, name in found.items():
+        release = load(folder.path(name))
+        title = release.title or name if release else name
+        rows.append((tag("a", title, href=f"./results/{word}"), name))
+    yield card("Releases of this folder", table(("release", "file"), rows, "The newest first"))
+
+
+def load(path: Path) -> Any:
+    """Return the release in a file, of whatever kind; None if it is damaged."""
+    import chaffinch as cf
+    from chaffinch import reach
+    from chaffinch.errors import ChaffinchError
+
+    try:
+        kind = json.loads(path.read_text(encoding="utf-8"))["format"]
+        return reach.load_release(path) if "reach" in kind else cf.load_release(path)
+    except (ChaffinchError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def release_html(release: Publication) -> Markup:
+    """Return what a release says, as its page does."""
+    from chaffinch.release.page import statement_main
+
+    return tag("div", Markup(statement_main(release.statement())), class_="release")

@@ -1,0 +1,176 @@
+"""A table is checked and run, as the command does it; no cell of it is ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.web.folder import Folder
+from chaffinch.web.frame import card, facts, table
+from chaffinch.web.markup import Inside, Markup, join, tag
+from chaffinch.web.survey_form import Form
+
+if TYPE_CHECKING:
+    from chaffinch.web.worker import Tell
+
+def run_page(folder: Folder) -> Iterator[Markup]:
+    """Yield the panel: what is to be run on what."""
+    surveys, tables = folder.surveys(), folder.tables()
+    if not (surveys and tables):
+        yield card(
+            "Nothing to run yet",
+            tag(
+                "p",
+                "This folder has ",
+                "no survey" if not surveys else "no table",
+                ". Save a survey from the page ",
+                tag("a", "Plan & try", href="./"),
+                ", and put a table (CSV, JSONL, Parquet or Arrow) beside it: ",
+                tag("code", str(folder.root)),
+            ),
+        )
+        return
+    ledgers = [name for name in folder.names() if name.endswith((".ledger", ".db", ".sqlite"))]
+    marks = [name for name in folder.names() if name.endswith(".mark")]
+    fields = [
+        ("Run", _select("survey", surveys)),
+        ("on the table", _select("table", tables)),
+        ("Release into the folder", tag("input", name="out", value="release", class_="box", id="field-out")),
+    ]
+    wishes = [
+        ("each row is a person", _tick("rows_are_people", "every row is another person")),
+        ("column of people", _text("person", "if one person may have several rows")),
+        ("round", _text("round", "of a plan of several rounds")),
+        ("a ledger pays", _select("ledger", ["", *ledgers])),
+        ("its mark", _select("mark", ["", *marks])),
+        ("again", _tick("again", "also release if these data were released before: it adds up")),
+        ("replace", _tick("replace", "overwrite a release of another plan in that folder")),
+    ]
+    yield tag(
+        "form",
+        card(
+            "What is run",
+            facts(fields),
+            tag("details", tag("summary", "more: people, rounds, ledger, repeats"), facts(wishes), id="more"),
+            tag(
+                "p",
+                tag("button", "Check the table", type="submit", name="task", value="check", class_="main"),
+                " ",
+                tag("button", "Run and release", type="submit", name="task", value="run", class_="main"),
+                " ",
+                tag("output", "", id="state", role="status"),
+            ),
+            tag(
+                "p",
+                "The table stays where it is. It is checked first; what breaks a rule is told by row "
+                "and column, never by what a cell holds. A release is recorded, so that the same "
+                "data are not released twice by mistake.",
+                class_="soft",
+            ),
+        ),
+        tag("div", id="outcome"),
+        id="running",
+        method="post",
+        autocomplete="off",
+    )
+
+
+def _select(name: str, options: Iterable[str]) -> Markup:
+    listed = [tag("option", one or "none", value=one) for one in options]
+    return tag("select", *listed, name=name, class_="box left", id=f"field-{name}", aria_label=name)
+
+
+def _tick(name: str, words: str) -> Markup:
+    return tag("label", tag("input", type="checkbox", name=name, value="1"), f" {words}")
+
+
+def _text(name: str, words: str) -> Markup:
+    field = tag("input", name=name, class_="box", id=f"field-{name}", aria_label=name)
+    return join(field, " ", tag("span", words, class_="soft"))
+
+
+def wanted(form: Form, folder: Folder) -> dict[str, Any]:
+    """Return what a form asks for, with places instead of names."""
+    given: dict[str, Any] = {
+        "survey": str(folder.path(form.get("survey", ""))),
+        "table": str(folder.path(form.get("table", ""))),
+        "person": form.get("person", "").strip() or None,
+        "rows_are_people": "rows_are_people" in form,
+    }
+    return given
+
+
+def paid(form: Form, folder: Folder) -> dict[str, Any]:
+    """Return what else a run is asked for."""
+    ledger = form.get("ledger", "")
+    return {
+        "out": str(folder.new(form.get("out", "").strip())),
+        "round": int(form["round"]) if form.get("round", "").strip().isdecimal() else None,
+        "again": "again" in form,
+        "replace": "replace" in form,
+        "ledger": str(folder.path(ledger)) if ledger else None,
+        "mark": str(folder.path(form.get("mark", ""))) if ledger else None,
+    }
+
+
+# ----------------------------------------------------------------------------
+# Tasks of the worker.
+
+
+def check_task(tell: Tell, **given: Any) -> None:
+    """Check every cell of a table."""
+    import chaffinch as cf
+
+    found = cf.check(**given, progress=lambda words: tell({"step": words}))
+    needed = f"{found.rows_needed:,} are needed"
+    told: list[tuple[str, Inside]] = [
+        ("rows", f"{found.rows:,}; {needed}"),
+        ("protected", "every person" if found.protected == "person" else "every row"),
+    ]
+    rows = [
+        (one.name, one.kind, ", ".join(one.columns), _counted(one.counted)) for one in found.questions
+    ]
+    told_notes = [tag("p", one, class_="soft") for one in (*found.notes, *found.warnings, found.advice) if one]
+    answer = card(
+        "✓ Every cell is an answer",
+        facts(told),
+        table(("question", "kind", "column", "counts as something else"), rows, "What answers what"),
+        *told_notes,
+    )
+    tell({"to": "outcome", "html": answer})
+    tell({"done": "checked"})
+
+
+def _counted(counted: Mapping[str, Mapping[str, int]]) -> str:
+    words = [
+        f"{number:,} {what}"
+        for column in counted.values()
+        for what, number in column.items()
+        if what != "cells"
+    ]
+    return ", ".join(words) or "nothing"
+
+
+def run_task(tell: Tell, *, ledger: str | None, mark: str | None, **given: Any) -> None:
+    """Check, plan, encode, shuffle, analyze and release."""
+    import chaffinch as cf
+
+    notes: list[str] = []
+    paying = None if ledger is None else cf.Ledger.open(ledger, mark=mark or "")
+    release = cf.run(
+        **given, ledger=paying, tell=notes.append, progress=lambda words: tell({"step": words})
+    )
+    from chaffinch.web.results_panel import release_html
+
+    folder = Path(given["out"]).name
+    answer = card(
+        "✓ Released",
+        tag("p", "Into the folder ", tag("code", folder), ". It stays under ", tag("a", "Results", href="./results"), "."),
+        *(tag("p", one, class_="soft") for one in notes),
+    )
+    tell({"to": "outcome", "html": join(answer, release_html(release))})
+    tell({"done": "released"})
+
+
+TASKS = {"check": check_task, "run": run_task}
