@@ -1,0 +1,155 @@
+"""What a promise costs: the error against epsilon, both on logarithmic scales.
+
+Three lines: this plan, a centre whom everybody trusts, and devices that trust nobody. Places across
+are percentages and places down are pixels, so letters keep their size; the lines stand in a picture
+of their own that is stretched, with strokes that are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.svg import Drawing, Picture, across, element, full_width, level, upright
+from chaffinch.errors import InvalidInput
+
+_HEIGHT = 190
+_WIDE = 1000
+"""Width of the stretched picture, in units of its own."""
+
+
+class PricePoint(NamedTuple):
+    """What one promise costs: half-widths of intervals, as shares; None where there is no plan."""
+
+    epsilon: float
+    plan: float | None
+    centre: float | None
+    local: float | None
+
+
+class _Line(NamedTuple):
+    name: str
+    kind: str
+    values: tuple[float | None, ...]
+    below: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFigure(Picture):
+    """The picture of a price curve, with a mark at one epsilon."""
+
+    title: str
+    x: Axis
+    y: Axis
+    points: tuple[PricePoint, ...]
+    marked: float
+    alternative: str
+
+    def error_at(self, epsilon: float) -> float | None:
+        """Return about what a promise costs between points; None beyond them, or without a plan."""
+        known = [(math.log(one.epsilon), math.log(one.plan)) for one in self.points if one.plan]
+        place = math.log(epsilon)
+        for (left, low), (right, high) in zip(known, known[1:], strict=False):
+            if left - 1e-9 <= place <= right + 1e-9:
+                return math.exp(low + (high - low) * (place - left) / (right - left))
+        return None
+
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
+        body = [*self._grid(), *self._lines(), *self._names(), *self._mark()]
+        return Drawing(body, full_width(_HEIGHT + 4), "")
+
+    def _grid(self) -> Iterator[str]:
+        for value, _ in self.y.ticks(most=6):
+            y = self._down(value)
+            yield level(y, 0, "100%", "cf-grid")
+            words = f"± {_share(value)}"
+            yield element("text", words, x="100%", y=y - 4, text_anchor="end", class_="cf-soft")
+
+    def _lines(self) -> Iterator[str]:
+        inner = []
+        for line in self._series():
+            places = [
+                f"{_WIDE * self.x.place(point.epsilon):.1f},{self._down(value):.1f}"
+                for point, value in zip(self.points, line.values, strict=True)
+                if value
+            ]
+            if len(places) > 1:
+                inner.append(
+                    element(
+                        "polyline",
+                        points=" ".join(places),
+                        class_=f"cf-line {line.kind}",
+                        vector_effect="non-scaling-stroke",
+                    )
+                )
+        yield (
+            f'<svg x="0" y="0" width="100%" height="{_HEIGHT}" viewBox="0 0 {_WIDE} {_HEIGHT}" '
+            f'preserveAspectRatio="none">{"".join(inner)}</svg>'
+        )
+
+    def _names(self) -> Iterator[str]:
+        for line in self._series():
+            at = len(self.points) // (2 if line.below else 12)
+            value = line.values[at]
+            if value:
+                y = self._down(value) + (18 if line.below else -8)
+                x = across(self.x, self.points[at].epsilon)
+                yield element("text", line.name, x=x, y=y, class_=f"cf-name {line.kind}-name")
+
+    def _mark(self) -> Iterator[str]:
+        x = across(self.x, self.marked)
+        yield upright(x, 0, _HEIGHT, "cf-handle")
+        error = self.error_at(self.marked)
+        if error is not None:
+            yield element("circle", cx=x, cy=self._down(error), r=5, class_="cf-here")
+
+    def _series(self) -> Iterator[_Line]:
+        columns = zip(*((one.local, one.plan, one.centre) for one in self.points), strict=True)
+        names = (
+            ("trusting nobody", "cf-claim-0", False),
+            ("this plan", "cf-proven", False),
+            ("a trusted centre", "cf-reference", True),
+        )
+        for (name, kind, below), values in zip(names, columns, strict=True):
+            yield _Line(name, kind, values, below)
+
+    def _down(self, value: float) -> float:
+        return _HEIGHT * (1.0 - self.y.place(value))
+
+
+def price_chart(points: Sequence[PricePoint], *, marked: float) -> PriceFigure:
+    """Return the picture of what promises cost.
+
+    >>> points = [PricePoint(0.5, 0.004, 0.003, 0.05), PricePoint(1.0, 0.002, 0.0015, 0.02)]
+    >>> price_chart(points, marked=1.0).alternative
+    'The error falls from ± 0.4% at epsilon 0.5 to ± 0.2% at epsilon 1.'
+    """
+    known = [one for one in points if one.plan]
+    if len(known) < 2:
+        raise InvalidInput("price", "of two promises or more that have a plan", len(known))
+    values = [value for one in points for value in one[1:] if value]
+    first, last = known[0], known[-1]
+    words = (
+        f"The error falls from ± {_share(first.plan or 0.0)} at epsilon {first.epsilon:g} to "
+        f"± {_share(last.plan or 0.0)} at epsilon {last.epsilon:g}."
+    )
+    return PriceFigure(
+        title="What a promise costs",
+        x=Axis("epsilon", points[0].epsilon, points[-1].epsilon, "log"),
+        y=Axis("error", 0.7 * min(values), min(1.6 * max(values), 1.6), "log"),
+        points=tuple(points),
+        marked=marked,
+        alternative=words,
+    )
+
+
+def _share(share: float) -> str:
+    """Return a share as it is read off an axis.
+
+    >>> _share(0.0042)
+    '0.42%'
+    """
+    return f"{100 * share:.3g}%"
