@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from chaffinch.charts.axis import Axis
@@ -52,7 +53,7 @@ class PriceFigure(Picture):
         """Return about what a promise costs between points; None beyond them, or without a plan."""
         known = [(math.log(one.epsilon), math.log(one.plan)) for one in self.points if one.plan]
         place = math.log(epsilon)
-        for (left, low), (right, high) in zip(known, known[1:], strict=False):
+        for (left, low), (right, high) in pairwise(known):
             if left - 1e-9 <= place <= right + 1e-9:
                 return math.exp(low + (high - low) * (place - left) / (right - left))
         return None

@@ -43,10 +43,10 @@ class _Group(NamedTuple):
 
 
 def as_program(asked: SurveyFile) -> str:
-    """Return a program whose plan has the id of the survey's own.
+    r"""Return a program whose plan has the id of the survey's own.
 
     >>> from chaffinch.planning.survey_file import survey_from
-    >>> text = 'users = 5000\\nepsilon = 1.0\\n[questions.member]\\nkind = "bit"'
+    >>> text = 'users = 5000\nepsilon = 1.0\n[questions.member]\nkind = "bit"'
     >>> print(as_program(survey_from(text)))
     import chaffinch as cf
     <BLANKLINE>
@@ -63,8 +63,8 @@ def as_program(asked: SurveyFile) -> str:
         for name, value in wishes.items()
         if value is not None and value != usual[name]
     }
-    users = {"": _call(asked.survey), "users=": f"{asked.users:_}"}
-    call = _Group("cf.plan(", tuple({**users, **given}.items()), ")")
+    parts = (("", _call(asked.survey)), ("users=", f"{asked.users:_}"), *given.items())
+    call = _Group("cf.plan(", parts, ")")
     imports = ["import math\n"] if "math.inf" in str(call) else []
     lines = [*imports, "import chaffinch as cf", "", f"plan = {_laid_out(call, 0, 0)}"]
     return "\n".join(lines)

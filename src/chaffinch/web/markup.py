@@ -29,7 +29,8 @@ def tag(name: str, /, *inside: Inside, **attributes: str | float | bool | None) 
     '<p class="soft">5 &lt; 6 <b>or not</b></p>'
     """
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )

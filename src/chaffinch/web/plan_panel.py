@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
 from chaffinch.charts.svg import element
 from chaffinch.plans.meaning import right_guesses
-from chaffinch.web.frame import card, code_block, facts, folded, table
+from chaffinch.web.frame import card, code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.survey_form import DEFAULTS
 
@@ -82,7 +82,11 @@ def _sentence() -> Markup:
         _blank("high", "the largest number", 4),
         " ",
         _blank("unit", "the unit", 7),
-        tag("label", tag("input", type="checkbox", name="quantiles", value="1"), " and how they spread"),
+        tag(
+            "label",
+            tag("input", type="checkbox", name="quantiles", value="1"),
+            " and how they spread",
+        ),
         data_kinds="number",
         hidden=True,
     )
@@ -96,8 +100,18 @@ def _sentence() -> Markup:
     )
     sentence = tag(
         "p",
-        tag("span", "Ask ", _blank("users", "how many people", 8), " people for ", data_kinds="choice bit number flags"),
-        tag("label", tag("span", "kind of question", class_="hidden"), tag("select", *options, name="kind", class_="blank")),
+        tag(
+            "span",
+            "Ask ",
+            _blank("users", "how many people", 8),
+            " people for ",
+            data_kinds="choice bit number flags",
+        ),
+        tag(
+            "label",
+            tag("span", "kind of question", class_="hidden"),
+            tag("select", *options, name="kind", class_="blank"),
+        ),
         " ",
         values,
         between,
@@ -113,10 +127,14 @@ def _sentence() -> Markup:
 
 
 def _blank(name: str, label: str, width: int) -> Markup:
-    field = tag(
-        "input", name=name, value=DEFAULTS.get(name, ""), size=width, class_="blank", aria_label=label
+    return tag(
+        "input",
+        name=name,
+        value=DEFAULTS.get(name, ""),
+        size=width,
+        class_="blank",
+        aria_label=label,
     )
-    return field
 
 
 def _dials() -> Markup:
@@ -128,7 +146,14 @@ def _dials() -> Markup:
             tag("b", " Promise"),
             " a privacy loss of ε ",
         ),
-        tag("input", name="epsilon", value=DEFAULTS["epsilon"], size=6, class_="box", aria_label="epsilon"),
+        tag(
+            "input",
+            name="epsilon",
+            value=DEFAULTS["epsilon"],
+            size=6,
+            class_="box",
+            aria_label="epsilon",
+        ),
         tag("span", " or ", class_="soft"),
         tag(
             "label",
@@ -136,7 +161,14 @@ def _dials() -> Markup:
             tag("b", " Allow"),
             " an error of ± ",
         ),
-        tag("input", name="error", value=DEFAULTS["error"], size=6, class_="box", aria_label="error in percent"),
+        tag(
+            "input",
+            name="error",
+            value=DEFAULTS["error"],
+            size=6,
+            class_="box",
+            aria_label="error in percent",
+        ),
         tag("span", " %", tag("span", id="people")),
         tag("output", "", id="state", role="status"),
         class_="lead",
@@ -161,7 +193,7 @@ def _dials() -> Markup:
     return tag(
         "section",
         lead,
-        tag("div", _price_chart([]), id="price"),
+        tag("div", id="price"),
         dial,
         ends,
         _odds_scale(),
@@ -175,12 +207,23 @@ def _dials() -> Markup:
 def _more() -> Markup:
     def field(name: str, label: str, note: str) -> Markup:
         box = tag("input", name=name, size=10, class_="box", id=f"field-{name}")
-        return join(tag("dt", tag("label", label, for_=f"field-{name}")), tag("dd", box, " ", tag("span", note, class_="soft")))
+        return join(
+            tag("dt", tag("label", label, for_=f"field-{name}")),
+            tag("dd", box, " ", tag("span", note, class_="soft")),
+        )
 
     return tag(
         "dl",
-        field("delta", "chance of a miss, δ", "the promise may fail with at most this chance; empty: 1 in 100 million"),
-        field("local_epsilon", "left if they collude", "the largest ε that may be left if shuffler and analyzer work together, or none"),
+        field(
+            "delta",
+            "chance of a miss, δ",
+            "the promise may fail with at most this chance; empty: 1 in 100 million",
+        ),
+        field(
+            "local_epsilon",
+            "left if they collude",
+            "the largest ε that may be left if shuffler and analyzer work together, or none",
+        ),
         field("rounds", "rounds", "how often the same people are asked"),
         field("contributions", "reports each", "how many reports each person sends"),
         field("honest", "honest people", "such as 90%: more reports are then waited for"),
@@ -195,7 +238,9 @@ def _stops() -> list[dict[str, str]]:
         right = right_guesses(epsilon, 1e-8)
         words = f"epsilon {epsilon:g}: at most {right} of 100 guessers are right"
         place = _stop_place(at)
-        found.append({"epsilon": f"{epsilon:g}", "right": str(right), "words": words, "place": place})
+        found.append(
+            {"epsilon": f"{epsilon:g}", "right": str(right), "words": words, "place": place}
+        )
     return found
 
 
@@ -206,7 +251,16 @@ def _odds_scale() -> Markup:
             (at for at, one in enumerate(STOPS) if right_guesses(one, 1e-8) >= right), _STOPS - 1
         )
         labels.append(
-            Markup(element("text", f"{right}", x=_stop_place(place), y=12, text_anchor="middle", class_="cf-soft"))
+            Markup(
+                element(
+                    "text",
+                    f"{right}",
+                    x=_stop_place(place),
+                    y=12,
+                    text_anchor="middle",
+                    class_="cf-soft",
+                )
+            )
         )
     return tag("svg", *labels, class_="cf-chart scale", width="100%", height=18, aria_hidden="true")
 
@@ -259,7 +313,14 @@ def promise_html(plan: Plan) -> Markup:
     if plan.crowd > 1:
         whatifs.append(("shuffler and analyzer work together", _right(local, plan.delta)))
     buttons = [
-        tag("button", words, type="button", class_="what-if", aria_pressed="true" if not at else "false", data_right=number)
+        tag(
+            "button",
+            words,
+            type="button",
+            class_="what-if",
+            aria_pressed="true" if not at else "false",
+            data_right=number,
+        )
         for at, (words, number) in enumerate(whatifs)
     ]
     return join(
@@ -280,7 +341,9 @@ def promise_html(plan: Plan) -> Markup:
             f"{_chance(plan.delta)} that it is more (δ).",
             class_="soft",
         ),
-        folded("Why is that true?", *(tag("p", one) for one in plan.explain().split("\n\n")), id_="why"),
+        folded(
+            "Why is that true?", *(tag("p", one) for one in plan.explain().split("\n\n")), id_="why"
+        ),
     )
 
 
@@ -299,15 +362,28 @@ def dots(right: int) -> Markup:
     for at in range(100):
         kind = "luck" if at < 50 else "leak" if at < right else "wrong"
         marks.append(
-            Markup(element("circle", cx=8 + 16 * (at % 20), cy=8 + 16 * (at // 20), r=6, class_=f"dot-{kind}"))
+            Markup(
+                element(
+                    "circle",
+                    cx=8 + 16 * (at % 20),
+                    cy=8 + 16 * (at // 20),
+                    r=6,
+                    class_=f"dot-{kind}",
+                )
+            )
         )
     words = f"Of 100 guessers 50 are right by luck, {right - 50} more because of what is seen."
-    drawn = tag("svg", *marks, viewBox="0 0 320 80", class_="dots", role="img", aria_label=words, id="dots")
+    drawn = tag(
+        "svg", *marks, viewBox="0 0 320 80", class_="dots", role="img", aria_label=words, id="dots"
+    )
     legend = tag(
         "p",
-        tag("span", "●", class_="luck"), " right by luck ",
-        tag("span", "●", class_="leak"), " right because of what is seen ",
-        tag("span", "○", class_="soft"), " wrong",
+        tag("span", "●", class_="luck"),
+        " right by luck ",
+        tag("span", "●", class_="leak"),
+        " right because of what is seen ",
+        tag("span", "○", class_="soft"),
+        " wrong",
         class_="soft",
     )
     return join(drawn, legend)
@@ -327,7 +403,11 @@ def ways_html(plan: Plan) -> Markup:
 
     return join(
         shown(best, "Unbeaten: none is better in error and in what is left"),
-        folded(f"{len(rest)} that are beaten in both, or ruled out", shown(rest, "Beaten or ruled out"), id_="beaten")
+        folded(
+            f"{len(rest)} that are beaten in both, or ruled out",
+            shown(rest, "Beaten or ruled out"),
+            id_="beaten",
+        )
         if rest
         else "",
         tag("p", plan.choice, class_="soft"),
@@ -353,7 +433,9 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
     elif one.ruled_out:
         yield tag("span", "; ".join(one.ruled_out), class_="soft")
     else:
-        yield tag("button", "choose", type="submit", name="protocol", value=one.name, class_="choose")
+        yield tag(
+            "button", "choose", type="submit", name="protocol", value=one.name, class_="choose"
+        )
 
 
 def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
@@ -370,7 +452,12 @@ def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
         folded("The Python", code_block(as_program(asked), "the program"), id_="python"),
         folded("survey.toml", code_block(text, "the survey file"), id_="toml"),
         folded("The exact curve", tag("p", "drawing …", class_="soft"), id_="curve", load="curve"),
-        tag("p", *(join(link, " ") for link in links), tag("span", f"plan {plan.id[:12]}", class_="soft"), class_="files"),
+        tag(
+            "p",
+            *(join(link, " ") for link in links),
+            tag("span", f"plan {plan.id[:12]}", class_="soft"),
+            class_="files",
+        ),
     )
 
 
@@ -382,11 +469,12 @@ def curve_task(tell: Tell, *, text: str) -> None:
     plan = survey_from(text).plan()
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")
-    tell({"to": "curve-inside", "html": tag("figure", Markup(drawn.svg(name="curve", styled=False)), caption)})
-
-
-def _price_chart(points: Iterable[Any]) -> Markup:
-    return tag("div", class_="price")
+    tell(
+        {
+            "to": "curve-inside",
+            "html": tag("figure", Markup(drawn.svg(name="curve", styled=False)), caption),
+        }
+    )
 
 
 TASKS = {"plan": plan_task, "curve": curve_task}

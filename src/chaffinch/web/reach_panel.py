@@ -31,12 +31,25 @@ def reach_page() -> Iterator[Markup]:
             "publishers, with how many ids each expects",
             tag("textarea", _PUBLISHERS, name="publishers", rows=5, aria_label="publishers"),
         ),
-        ("privacy loss, ε", tag("input", name="epsilon", value="1", class_="box", aria_label="epsilon")),
-        ("chance of a miss, δ", tag("input", name="delta", value="1e-8", class_="box", aria_label="delta")),
-        ("views counted", tag("input", name="frequencies", value="1", class_="box", aria_label="views counted")),
+        (
+            "privacy loss, ε",
+            tag("input", name="epsilon", value="1", class_="box", aria_label="epsilon"),
+        ),
+        (
+            "chance of a miss, δ",
+            tag("input", name="delta", value="1e-8", class_="box", aria_label="delta"),
+        ),
+        (
+            "views counted",
+            tag("input", name="frequencies", value="1", class_="box", aria_label="views counted"),
+        ),
         (
             "a shuffler stands between",
-            tag("label", tag("input", type="checkbox", name="shuffled", value="1"), " the promise then holds even if publishers help the analyzer"),
+            tag(
+                "label",
+                tag("input", type="checkbox", name="shuffled", value="1"),
+                " the promise then holds even if publishers help the analyzer",
+            ),
         ),
     ]
     yield tag(
@@ -59,11 +72,19 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
     plan = reach.plan(
         Audience(list(sizes), frequencies=_whole("views counted", form.get("frequencies", "1"))),
         sizes=sizes,
-        target=Target(_real("epsilon", form.get("epsilon", "")), _real("delta", form.get("delta", ""))),
+        target=Target(
+            _real("epsilon", form.get("epsilon", "")), _real("delta", form.get("delta", ""))
+        ),
         shuffled="shuffled" in form,
         progress=lambda words: tell({"step": words}),
     )
-    tell({"keep": {"reach.plan.json": json.dumps(plan.document(), indent=2, ensure_ascii=False) + "\n"}})
+    tell(
+        {
+            "keep": {
+                "reach.plan.json": json.dumps(plan.document(), indent=2, ensure_ascii=False) + "\n"
+            }
+        }
+    )
     tell({"to": "reach", "html": _reach_html(plan, sizes, form)})
     tell({"proven": {"words": f"✓ proven in {time.monotonic() - began:.1f} s", "plan": plan.id}})
 
@@ -71,7 +92,9 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
 def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> Markup:
     right = right_guesses(plan.epsilon, plan.delta)
     promise, *rest = plan.explain().split("\n\n")
-    publishers = " ".join(f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
+    publishers = " ".join(
+        f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()
+    )
     command = (
         f"chaffinch reach plan {publishers} --epsilon {plan.epsilon:g} --delta {plan.delta:g}"
         + (f" --frequencies {plan.frequencies}" if plan.frequencies > 1 else "")
@@ -102,25 +125,49 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
                     class_="large",
                 ),
                 dots(right),
-                folded("Why is that true?", tag("p", promise), *(tag("p", one) for one in rest), id_="why"),
+                folded(
+                    "Why is that true?",
+                    tag("p", promise),
+                    *(tag("p", one) for one in rest),
+                    id_="why",
+                ),
             ),
             card(
                 "What you will see",
                 facts(
                     [
-                        ("reach of all together", f"± {error_text(plan.standard_error)} ids (one standard error, without overlap)"),
+                        (
+                            "reach of all together",
+                            f"± {error_text(plan.standard_error)} ids (one s.e., without overlap)",
+                        ),
                         ("a filter to send", bytes_for_people(plan.filter_bytes)),
-                        ("left if they collude", "nothing" if math.isinf(left) else f"ε {promise_text(left, 4)}"),
+                        (
+                            "left if they collude",
+                            "nothing" if math.isinf(left) else f"ε {promise_text(left, 4)}",
+                        ),
                     ]
                 ),
             ),
             class_="pair",
         ),
-        card("Filters that were weighed", table(("", "hashes", "bits", "error of the reach"), rows, "The chosen one is calibrated, the others are guesses")),
+        card(
+            "Filters that were weighed",
+            table(
+                ("", "hashes", "bits", "error of the reach"),
+                rows,
+                "The chosen one is calibrated, the others are guesses",
+            ),
+        ),
         folded("The command", code_block(command, "the command"), id_="command"),
         tag(
             "p",
-            tag("a", "reach.plan.json", href="./files/reach.plan.json", class_="file", data_file="reach.plan.json"),
+            tag(
+                "a",
+                "reach.plan.json",
+                href="./files/reach.plan.json",
+                class_="file",
+                data_file="reach.plan.json",
+            ),
             tag("span", f"plan {plan.id[:12]}", class_="soft"),
             class_="files",
         ),

@@ -23,7 +23,11 @@ def results_page(folder: Folder) -> Iterator[Markup]:
     if not found:
         yield card(
             "No release yet",
-            tag("p", "What is released into this folder is listed here: ", tag("code", str(folder.root))),
+            tag(
+                "p",
+                "What is released into this folder is listed here: ",
+                tag("code", str(folder.root)),
+            ),
         )
         return
     rows = []

@@ -14,6 +14,7 @@ from chaffinch.web.survey_form import Form
 if TYPE_CHECKING:
     from chaffinch.web.worker import Tell
 
+
 def run_page(folder: Folder) -> Iterator[Markup]:
     """Yield the panel: what is to be run on what."""
     surveys, tables = folder.surveys(), folder.tables()
@@ -36,7 +37,10 @@ def run_page(folder: Folder) -> Iterator[Markup]:
     fields = [
         ("Run", _select("survey", surveys)),
         ("on the table", _select("table", tables)),
-        ("Release into the folder", tag("input", name="out", value="release", class_="box", id="field-out")),
+        (
+            "Release into the folder",
+            tag("input", name="out", value="release", class_="box", id="field-out"),
+        ),
     ]
     wishes = [
         ("each row is a person", _tick("rows_are_people", "every row is another person")),
@@ -52,19 +56,38 @@ def run_page(folder: Folder) -> Iterator[Markup]:
         card(
             "What is run",
             facts(fields),
-            tag("details", tag("summary", "more: people, rounds, ledger, repeats"), facts(wishes), id="more"),
+            tag(
+                "details",
+                tag("summary", "more: people, rounds, ledger, repeats"),
+                facts(wishes),
+                id="more",
+            ),
             tag(
                 "p",
-                tag("button", "Check the table", type="submit", name="task", value="check", class_="main"),
+                tag(
+                    "button",
+                    "Check the table",
+                    type="submit",
+                    name="task",
+                    value="check",
+                    class_="main",
+                ),
                 " ",
-                tag("button", "Run and release", type="submit", name="task", value="run", class_="main"),
+                tag(
+                    "button",
+                    "Run and release",
+                    type="submit",
+                    name="task",
+                    value="run",
+                    class_="main",
+                ),
                 " ",
                 tag("output", "", id="state", role="status"),
             ),
             tag(
                 "p",
-                "The table stays where it is. It is checked first; what breaks a rule is told by row "
-                "and column, never by what a cell holds. A release is recorded, so that the same "
+                "The table stays where it is. It is checked first; what breaks a rule is told by row and "
+                "column, never by what a cell holds. A release is recorded, so that the same "
                 "data are not released twice by mistake.",
                 class_="soft",
             ),
@@ -129,13 +152,18 @@ def check_task(tell: Tell, **given: Any) -> None:
         ("protected", "every person" if found.protected == "person" else "every row"),
     ]
     rows = [
-        (one.name, one.kind, ", ".join(one.columns), _counted(one.counted)) for one in found.questions
+        (one.name, one.kind, ", ".join(one.columns), _counted(one.counted))
+        for one in found.questions
     ]
-    told_notes = [tag("p", one, class_="soft") for one in (*found.notes, *found.warnings, found.advice) if one]
+    told_notes = [
+        tag("p", one, class_="soft") for one in (*found.notes, *found.warnings, found.advice) if one
+    ]
     answer = card(
         "✓ Every cell is an answer",
         facts(told),
-        table(("question", "kind", "column", "counts as something else"), rows, "What answers what"),
+        table(
+            ("question", "kind", "column", "counts as something else"), rows, "What answers what"
+        ),
         *told_notes,
     )
     tell({"to": "outcome", "html": answer})
@@ -166,7 +194,14 @@ def run_task(tell: Tell, *, ledger: str | None, mark: str | None, **given: Any) 
     folder = Path(given["out"]).name
     answer = card(
         "✓ Released",
-        tag("p", "Into the folder ", tag("code", folder), ". It stays under ", tag("a", "Results", href="./results"), "."),
+        tag(
+            "p",
+            "Into the folder ",
+            tag("code", folder),
+            ". It stays under ",
+            tag("a", "Results", href="./results"),
+            ".",
+        ),
         *(tag("p", one, class_="soft") for one in notes),
     )
     tell({"to": "outcome", "html": join(answer, release_html(release))})

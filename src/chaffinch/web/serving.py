@@ -61,20 +61,28 @@ class Pages:
         return html_response(page("", "Plan a count", plan_page()))
 
     async def _run(self, _request: Request) -> Response:
-        return html_response(page("run", "Run on a table", await asyncio.to_thread(list, run_page(self._folder))))
+        return html_response(
+            page("run", "Run on a table", await asyncio.to_thread(list, run_page(self._folder)))
+        )
 
     async def _watch(self, _request: Request) -> Response:
-        return html_response(page("watch", "Watch services", await asyncio.to_thread(list, watch_page(self._folder))))
+        return html_response(
+            page("watch", "Watch services", await asyncio.to_thread(list, watch_page(self._folder)))
+        )
 
     async def _watched(self, _request: Request) -> Response:
         return html_response(await asyncio.to_thread(watch_html, self._folder))
 
     async def _results(self, _request: Request) -> Response:
-        return html_response(page("results", "Results", await asyncio.to_thread(list, results_page(self._folder))))
+        return html_response(
+            page("results", "Results", await asyncio.to_thread(list, results_page(self._folder)))
+        )
 
     async def _release(self, request: Request) -> Response:
         release = await asyncio.to_thread(self._found, request)
-        return html_response(page("results", release.title or "Release", release_html(release), depth=1))
+        return html_response(
+            page("results", release.title or "Release", release_html(release), depth=1)
+        )
 
     async def _release_file(self, request: Request) -> Response:
         name = request.parameters["file"]

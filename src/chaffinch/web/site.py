@@ -21,7 +21,7 @@ from chaffinch.services.http import Application, Handler, Request, Response, Roo
 from chaffinch.wire.problems import Kind, Problem
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _RULES = (
@@ -126,7 +126,9 @@ def json_response(document: Any) -> Response:
 def file_response(name: str, content: bytes) -> Response:
     """Return a file to be kept under a name, which is one of ours."""
     kind = _TYPES.get(name.rpartition(".")[2], "application/octet-stream")
-    return Response.of(200, content, kind, ("content-disposition", f'attachment; filename="{name}"'))
+    return Response.of(
+        200, content, kind, ("content-disposition", f'attachment; filename="{name}"')
+    )
 
 
 def fault_document(fault: ChaffinchError) -> dict[str, str]:

@@ -69,7 +69,10 @@ def _question(form: Form) -> list[str]:
     kind = form.get("kind", "")
     lines = [f"kind = {_quoted(kind)}"]
     if kind == "number":
-        lines += [f"low = {_number(form.get('low', ''))}", f"high = {_number(form.get('high', ''))}"]
+        lines += [
+            f"low = {_number(form.get('low', ''))}",
+            f"high = {_number(form.get('high', ''))}",
+        ]
         if form.get("unit", "").strip():
             lines.append(f"unit = {_quoted(form['unit'].strip())}")
         if form.get("quantiles"):

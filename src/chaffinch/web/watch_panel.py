@@ -72,7 +72,9 @@ def _gauges(status: Status) -> list[tuple[str, str]]:
 def _plan(plan: PlanStatus) -> Markup:
     rows = []
     for law, holds in plan.verdicts.items():
-        rows.append((law.whole, f"{plan.counts[law.whole]:,}", "adds up" if holds else "DOES NOT ADD UP"))
+        rows.append(
+            (law.whole, f"{plan.counts[law.whole]:,}", "adds up" if holds else "DOES NOT ADD UP")
+        )
         rows += [(f"– {part}", f"{plan.counts[part]:,}", "") for part in law.parts]
     rows += [(f"batches {state}", f"{number:,}", "") for state, number in plan.batches.items()]
     return tag(

@@ -1,0 +1,57 @@
+"""What the page shows of its folder, and what nobody can name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.survey_file import EXAMPLE
+from chaffinch.web.folder import Folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    root = tmp_path / "mine"
+    (root / "deep" / "deeper" / "deepest").mkdir(parents=True)
+    (root / "survey.toml").write_text(EXAMPLE)
+    (root / "broken.toml").write_text("[[[")
+    (root / "hop.toml").write_text('plans = ["x"]\nkeys = "k"\n[collector]\n')
+    for name in ("people.csv", "deep/more.PARQUET", ".hidden.csv", "deep/deeper/deepest/far.csv"):
+        (root / name).write_text("a\n")
+    (tmp_path / "outside.csv").write_text("a\n")
+    plan = cf.plan(cf.Bit(), users=200, target=cf.Target(2, 1e-6), title="Tea")
+    answers = cf.encode_many([True, False] * 100, plan)
+    cf.analyze(cf.shuffle(answers), plan).save(root / "release.json")
+    plan.save(root / "tea.plan.json")
+    return Folder(root)
+
+
+def test_files_are_listed_by_what_they_are(folder: Folder) -> None:
+    assert folder.surveys() == ["survey.toml", "tea.plan.json"]
+    assert folder.tables() == ["people.csv", "deep/more.PARQUET"]
+    assert folder.services() == ["hop.toml"]
+    assert list(folder.releases().values()) == ["release.json"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "../outside.csv", ".hidden.csv", "deep/deeper/deepest/far.csv", "/etc/passwd", "no.csv",
+     "deep/../people.csv", "./people.csv"],
+)  # fmt: skip
+def test_nothing_else_can_be_named(folder: Folder, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        folder.path(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".x", "a/b", "../a", "/etc", "a\0b"])
+def test_releases_stay_in_the_folder(folder: Folder, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        folder.new(name)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        Folder(tmp_path / "none")

@@ -1,0 +1,94 @@
+"""The worker: the latest wish of a tab counts, others wait, and no fault ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from chaffinch.web.worker import Job, Worker
+
+
+def run(scene: Callable[[Worker], Awaitable[None]]) -> None:
+    """Play a scene with a worker of its own."""
+
+    async def play() -> None:
+        worker = Worker("tests.web.tasks_for_tests")
+        async with worker.running():
+            await asyncio.wait_for(scene(worker), 60)
+
+    asyncio.run(play())
+
+
+async def told(job: Job) -> list[dict[str, Any]]:
+    """Return all news of a job once it is over, without its steps."""
+    known = 0
+    while True:
+        found = await job.since(known)
+        known += len(found["news"])
+        if found["over"]:
+            return [one for one in job.news if "step" not in one]
+
+
+def search(worker: Worker, tab: str, name: str, steps: int = 1) -> Job:
+    return worker.submit(tab, "search", {"name": name, "steps": steps})
+
+
+def test_the_latest_wish_of_a_tab_counts_and_other_tabs_have_theirs(tmp_path: Path) -> None:
+    async def scene(worker: Worker) -> None:
+        jobs = [search(worker, "mine", f"{number}", steps=1000) for number in range(9)]
+        other = search(worker, "other", "other")
+        last = search(worker, "mine", "last")
+        for job in jobs:
+            assert await told(job) == []
+        assert await told(last) == [{"found": "last"}]
+        assert await told(other) == [{"found": "other"}]
+        # Not even a search that catches everything goes on.
+        caught = tmp_path / "caught"
+        stubborn = worker.submit("mine", "stubborn", {"path": str(caught)})
+        await stubborn.since(0)
+        assert await told(search(worker, "mine", "after")) == [{"found": "after"}]
+        assert await told(stubborn) == []
+        assert not caught.exists()
+
+    run(scene)
+
+
+def test_steps_are_told_while_it_searches() -> None:
+    async def scene(worker: Worker) -> None:
+        job = search(worker, "mine", "one", steps=40)
+        await told(job)
+        steps = [one["step"] for one in job.news if "step" in one]
+        assert len(steps) >= 3
+        assert all(one.startswith("steps: ") for one in steps)
+
+    run(scene)
+
+
+def test_no_fault_ends_it() -> None:
+    async def scene(worker: Worker) -> None:
+        (fault,) = await told(worker.submit("a", "refuse", {}))
+        assert fault["fault"]["code"] == "invalid-input"
+        assert fault["fault"]["hint"] == "ask somebody"
+        (fault,) = await told(worker.submit("a", "fail", {}))
+        assert "RuntimeError" in fault["fault"]["message"]
+        assert "secret" not in str(fault)
+        ended = worker.submit("a", "die", {})
+        waiting = search(worker, "b", "waiting")
+        (fault,) = await told(ended)
+        assert "has ended" in fault["fault"]["message"]
+        assert await told(waiting) == [{"found": "waiting"}]
+
+    run(scene)
+
+
+def test_jobs_are_forgotten_in_the_end() -> None:
+    async def scene(worker: Worker) -> None:
+        first = search(worker, "a", "first")
+        assert worker.find(first.id) is first
+        for number in range(70):
+            search(worker, "b", f"{number}")
+        assert worker.find(first.id) is None
+
+    run(scene)
