@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
+import chaffinch as cf
+from chaffinch.planning import survey_file
 from chaffinch.planning.as_program import as_program
 from chaffinch.planning.survey_file import EXAMPLE, survey_from
 
@@ -34,8 +37,8 @@ kind = "flags"
 names = ["u", "v"]
 """
 OWN = """
-users = 3000
-epsilon = 2
+users = 300
+epsilon = 4
 delta = 1e-6
 honest = "90%"
 max_messages = 8
@@ -46,11 +49,30 @@ protocol = "flips"
 """
 
 
+def made_by(program: str) -> Any:
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it is ours
+    return names["plan"]
+
+
+def test_the_program_makes_the_plan_of_the_file() -> None:
+    asked = survey_from(OWN)
+    assert made_by(as_program(asked)).id == asked.plan().id
+
+
 @pytest.mark.parametrize("text", [EXAMPLE, SEVERAL, OWN], ids=["example", "several", "own"])
-def test_the_program_makes_the_plan_of_the_file(text: str) -> None:
+def test_the_program_asks_for_what_the_file_asks_for(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = {name: one.default for name, one in inspect.signature(cf.plan).parameters.items()}
+
+    def asked_for(question: cf.Survey, **wishes: Any) -> dict[str, Any]:
+        named = (dict(question.planned), question.title)
+        return usual | wishes | {"question": named, "progress": None}
+
+    monkeypatch.setattr(cf, "plan", asked_for)
+    monkeypatch.setattr(survey_file, "plan", asked_for)
     asked = survey_from(text)
     program = as_program(asked)
     assert all(len(line) <= 100 for line in program.splitlines())
-    names: dict[str, Any] = {}
-    exec(program, names)  # noqa: S102 - it is ours
-    assert names["plan"].id == asked.plan().id
+    assert made_by(program) == asked.plan()

@@ -12,16 +12,17 @@ from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    root = tmp_path / "mine"
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    outside = tmp_path_factory.mktemp("outside")
+    root = outside / "mine"
     (root / "deep" / "deeper" / "deepest").mkdir(parents=True)
     (root / "survey.toml").write_text(EXAMPLE)
     (root / "broken.toml").write_text("[[[")
     (root / "hop.toml").write_text('plans = ["x"]\nkeys = "k"\n[collector]\n')
     for name in ("people.csv", "deep/more.PARQUET", ".hidden.csv", "deep/deeper/deepest/far.csv"):
         (root / name).write_text("a\n")
-    (tmp_path / "outside.csv").write_text("a\n")
+    (outside / "outside.csv").write_text("a\n")
     plan = cf.plan(cf.Bit(), users=200, target=cf.Target(2, 1e-6), title="Tea")
     answers = cf.encode_many([True, False] * 100, plan)
     cf.analyze(cf.shuffle(answers), plan).save(root / "release.json")

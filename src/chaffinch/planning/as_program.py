@@ -58,12 +58,16 @@ def as_program(asked: SurveyFile) -> str:
     """
     usual = {one.name: one.default for one in fields(SurveyFile)}
     wishes = {name: getattr(asked, name) for name in _WISHES}
-    given = {
+    given: dict[str, _Group | str] = {
         f"{name}=": _expression(value)
         for name, value in wishes.items()
         if value is not None and value != usual[name]
     }
-    parts = (("", _call(asked.survey)), ("users=", f"{asked.users:_}"), *given.items())
+    parts: tuple[tuple[str, _Group | str], ...] = (
+        ("", _call(asked.survey)),
+        ("users=", f"{asked.users:_}"),
+        *given.items(),
+    )
     call = _Group("cf.plan(", parts, ")")
     imports = ["import math\n"] if "math.inf" in str(call) else []
     lines = [*imports, "import chaffinch as cf", "", f"plan = {_laid_out(call, 0, 0)}"]

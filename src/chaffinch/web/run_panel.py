@@ -86,8 +86,8 @@ def run_page(folder: Folder) -> Iterator[Markup]:
             ),
             tag(
                 "p",
-                "The table stays where it is. It is checked first; what breaks a rule is told by row and "
-                "column, never by what a cell holds. A release is recorded, so that the same "
+                "The table stays where it is. It is checked first; what breaks a rule is told by its "
+                "row and column, never by what a cell holds. A release is recorded, so that the same "
                 "data are not released twice by mistake.",
                 class_="soft",
             ),
