@@ -9,6 +9,10 @@ from chaffinch.web.markup import Inside, Markup, join, tag
 
 PAGES = {"": "Plan & try", "run": "Run", "watch": "Watch", "results": "Results", "reach": "Reach"}
 """The pages by their addresses, in the order in which data flows."""
+_NO_SCRIPT = (
+    "This page plans as you type, so it needs its script, which comes from this machine. Without it "
+    "the command line does the same: chaffinch plan --example > survey.toml"
+)
 
 
 def page(current: str, title: str, *main: Inside, depth: int = 0) -> str:
@@ -37,6 +41,7 @@ def page(current: str, title: str, *main: Inside, depth: int = 0) -> str:
             tag("span", "only on this machine", class_="soft"),
             class_="top",
         ),
+        tag("noscript", tag("p", _NO_SCRIPT, class_="fault")),
         tag("main", tag("h1", title), *main, id="main", data_page=current or "plan"),
     )
     return "<!DOCTYPE html>\n" + tag("html", head, body, lang="en")

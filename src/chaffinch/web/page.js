@@ -98,6 +98,8 @@ function planning(form) {
         for (const one of document.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
         for (const one of form.querySelectorAll("details[open][data-load]")) load(one);
         if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
+        followBox();
+        remember();
         document.dispatchEvent(new CustomEvent("proven", { detail: { job, ...news.proven } }));
       }
     });
@@ -156,7 +158,26 @@ function planning(form) {
   });
   form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
 
+  // What is asked is in the part of the address that no server ever gets: a link to this plan.
+  const asked = () => new URLSearchParams([...new FormData(form)].filter(([name, value]) => value !== field(name).defaultValue && value !== ""));
+  function remember() { history.replaceState(null, "", `#${asked()}`); }
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    const one = field(name);
+    if (one instanceof HTMLInputElement && one.type === "checkbox") one.checked = true;
+    else if (one) one.value = value;
+  }
+
+  // The stop nearest to the epsilon that stands in its box.
+  function followBox() {
+    const wanted = Math.log(Number(field("epsilon").value));
+    if (!Number.isFinite(wanted)) return;
+    const far = stops.map((stop) => Math.abs(Math.log(Number(stop.epsilon)) - wanted));
+    dial.value = far.indexOf(Math.min(...far));
+    dial.setAttribute("aria-valuetext", stops[dial.value].words);
+  }
+
   stops = JSON.parse(dial.dataset.stops ?? "[]");
+  followBox();
   showKind();
   plan();
 }

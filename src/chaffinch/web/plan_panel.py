@@ -396,7 +396,14 @@ def ways_html(plan: Plan) -> Markup:
     rows.sort(key=lambda one: one.error)
     best = [one for one in rows if one is own or not any(_beats(other, one) for other in rows)]
     rest = [one for one in rows if one not in best]
-    heads = ("way to protect", "error (one s.e.)", "messages", "bytes", "left if they collude", "")
+    heads = (
+        "way to protect",
+        "error (one s.e.)",
+        "messages",
+        "bytes",
+        "left if they collude",
+        "take it",
+    )
 
     def shown(some: Sequence[Candidate], caption: str) -> Markup:
         return table(heads, [_way(one, plan, chosen=one is own) for one in some], caption)

@@ -103,8 +103,7 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
     )
     rows = [
         (
-            join(tag("span", "chosen", class_="badge"), " ") if chosen else "",
-            f"{one.hashes}",
+            join(f"{one.hashes} ", tag("span", "chosen", class_="badge") if chosen else ""),
             f"{one.bits:,}",
             f"± {error_text(one.standard_error)}",
         )
@@ -153,7 +152,7 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
         card(
             "Filters that were weighed",
             table(
-                ("", "hashes", "bits", "error of the reach"),
+                ("hashes", "bits", "error of the reach"),
                 rows,
                 "The chosen one is calibrated, the others are guesses",
             ),

@@ -39,7 +39,14 @@ def run_page(folder: Folder) -> Iterator[Markup]:
         ("on the table", _select("table", tables)),
         (
             "Release into the folder",
-            tag("input", name="out", value="release", class_="box", id="field-out"),
+            tag(
+                "input",
+                name="out",
+                value="release",
+                class_="box",
+                id="field-out",
+                aria_label="folder for the release",
+            ),
         ),
     ]
     wishes = [
@@ -86,9 +93,9 @@ def run_page(folder: Folder) -> Iterator[Markup]:
             ),
             tag(
                 "p",
-                "The table stays where it is. It is checked first; what breaks a rule is told by its "
-                "row and column, never by what a cell holds. A release is recorded, so that the same "
-                "data are not released twice by mistake.",
+                "The table stays where it is. It is checked first; what breaks a rule is told by "
+                "its row and column, never by what a cell holds. A release is recorded, so that "
+                "the same data are not released twice by mistake.",
                 class_="soft",
             ),
         ),
