@@ -10,8 +10,8 @@ from chaffinch.web.markup import Inside, Markup, join, tag
 PAGES = {"": "Plan & try", "run": "Run", "watch": "Watch", "results": "Results", "reach": "Reach"}
 """The pages by their addresses, in the order in which data flows."""
 _NO_SCRIPT = (
-    "This page plans as you type, so it needs its script, which comes from this machine. Without it "
-    "the command line does the same: chaffinch plan --example > survey.toml"
+    "This page plans as you type, so it needs its script, which comes from this machine. Without "
+    "it the command line does the same: chaffinch plan --example > survey.toml"
 )
 
 

@@ -14,7 +14,6 @@ async function ask(task, form, take) {
 
 async function follow(task, form, isWanted, take) {
   const fields = new URLSearchParams(new FormData(form));
-  for (const [name, value] of Object.entries(form.extra ?? {})) fields.set(name, value);
   fields.set("tab", `${tab}-${task}`);
   try {
     const { job, fault } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
@@ -138,16 +137,14 @@ function planning(form) {
   }
 
   form.addEventListener("input", (event) => {
-    delete form.extra;
     if (event.target.name === "epsilon" || event.target.name === "error") field("lead").value = event.target.name;
-    if (event.target.name === "kind") showKind();
+    if (event.target.name === "kind") { field("protocol").value = ""; showKind(); }
     if (event.target === dial) preview();
     later();
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const chosen = event.submitter;
-    form.extra = chosen?.name === "protocol" ? { protocol: chosen.value } : {};
+    if (event.submitter?.classList.contains("choose")) field("protocol").value = event.submitter.value;
     plan();
   });
   form.addEventListener("click", (event) => {
@@ -159,7 +156,9 @@ function planning(form) {
   form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
 
   // What is asked is in the part of the address that no server ever gets: a link to this plan.
-  const asked = () => new URLSearchParams([...new FormData(form)].filter(([name, value]) => value !== field(name).defaultValue && value !== ""));
+  // A hidden field has no value of its own by default: whatever it holds was chosen.
+  const differs = ([name, value]) => value !== "" && (field(name).type === "hidden" || value !== field(name).defaultValue);
+  const asked = () => new URLSearchParams([...new FormData(form)].filter(differs));
   function remember() { history.replaceState(null, "", `#${asked()}`); }
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
     const one = field(name);

@@ -48,6 +48,7 @@ def plan_page() -> Iterator[Markup]:
     """Yield the panel with its blanks filled in as they are at the beginning."""
     yield tag(
         "form",
+        tag("input", type="hidden", name="protocol"),
         _sentence(),
         tag("div", id="faults"),
         _dials(),
@@ -417,8 +418,15 @@ def ways_html(plan: Plan) -> Markup:
         )
         if rest
         else "",
-        tag("p", plan.choice, class_="soft"),
+        tag("p", plan.choice, " ", _any_way(plan), class_="soft"),
     )
+
+
+def _any_way(plan: Plan) -> Markup:
+    """Return how to leave the choice to the planner again, where somebody has chosen."""
+    if not plan.choice.startswith("Chosen because it was asked for"):
+        return Markup("")
+    return tag("button", "let the planner choose", type="submit", value="", class_="choose")
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
@@ -440,9 +448,7 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
     elif one.ruled_out:
         yield tag("span", "; ".join(one.ruled_out), class_="soft")
     else:
-        yield tag(
-            "button", "choose", type="submit", name="protocol", value=one.name, class_="choose"
-        )
+        yield tag("button", "choose", type="submit", value=one.name, class_="choose")
 
 
 def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:

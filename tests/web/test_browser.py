@@ -1,0 +1,227 @@
+"""The pages in a real browser: what people do with them, and what must never happen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, expect
+
+import chaffinch as cf
+from tests.tiers import nightly
+from tests.web.browsing import Visit, browser, server
+
+PAGES = ["", "run", "watch", "results", "reach"]
+SURVEY = """
+title = "Drinks"
+users = 60
+epsilon = 2.0
+rows_are_people = true
+[questions.drink]
+kind = "choice"
+values = ["tea", "coffee", "<b onclick='x'>"]
+"""
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "survey.toml").write_text(SURVEY)
+    (folder / "people.csv").write_text("drink\n" + "tea\ncoffee\n<b onclick='x'>\n" * 30)
+    (folder / "hostile.csv").write_text("drink\n" + f"tea\n{HOSTILE}\n" * 30)
+    (folder / "small.csv").write_text("drink\ntea\n")
+    return folder
+
+
+@pytest.fixture(name="address", scope="module")
+def _address(folder: Path) -> Iterator[str]:
+    with server(folder) as (address, _):
+        yield address
+
+
+@pytest.fixture(name="chromium", scope="module")
+def _chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+def test_from_a_plan_to_a_release(chromium: Browser, address: str, folder: Path) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        page.get_by_label("how many people").fill("2,000")
+        page.get_by_label("kind of question").select_option("bit")
+        assert visit.proven() == "74"
+        # Another way to protect it is chosen, and everything follows.
+        row = page.locator("tr", has_text="flips").first
+        row.get_by_role("button", name="choose").click()
+        expect(page.locator("#ways .badge").locator("xpath=ancestor::tr")).to_contain_text("flips")
+        visit.proven()
+        page.get_by_text("The Python", exact=True).click()
+        program = page.locator("#python code").inner_text()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="survey.plan.json").click()
+        plan = cf.load_plan(download.value.path())
+        names: dict[str, Any] = {}
+        exec(program, names)  # noqa: S102 - it is ours
+        with page.expect_download() as download:
+            page.get_by_role("link", name="survey.toml").click()
+        text = Path(download.value.path()).read_text(encoding="utf-8")
+        again = folder.parent / "again"
+        again.mkdir()
+        (again / "survey.toml").write_text(text)
+        command = page.locator("#command code").text_content() or ""
+        words = [sys.executable, "-m", *command.split()]
+        subprocess.run(words, cwd=again, check=True, stdout=subprocess.PIPE)
+        assert names["plan"].id == plan.id == cf.load_plan(again / "survey.plan.json").id
+        assert page.locator("#code").inner_text().count(plan.id[:12]) == 1
+        # The same address is the same plan, and nothing of it was ever sent.
+        link = page.url
+        assert "#" in link
+        page.goto("about:blank")
+        page.goto(link)
+        visit.proven()
+        expect(page.locator("#code")).to_contain_text(plan.id[:12])
+    with Visit.of(chromium, address, "run") as visit:
+        page = visit.page
+        page.locator("[name=table]").select_option("people.csv")
+        page.get_by_role("button", name="Check the table").click()
+        expect(page.locator("#outcome")).to_contain_text("Every cell is an answer")
+        expect(page.locator("#outcome")).to_contain_text("every person")
+        page.get_by_role("button", name="Run and release").click()
+        expect(page.locator("#state")).to_have_text("✓ released")
+        page.get_by_role("button", name="Run and release").click()
+        expect(page.locator("#outcome")).to_contain_text("at most once")
+        page.get_by_role("link", name="Results", exact=True).first.click()
+        page.get_by_role("link", name="Drinks").click()
+        expect(page.locator("main")).to_contain_text("coffee")
+        release = cf.load_release(folder / "release" / "release.json")
+        assert release.unit == "person"
+
+
+def test_the_dial_answers_before_the_server_does(chromium: Browser, address: str) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        visit.proven()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        dial = page.get_by_label("Privacy loss", exact=True)
+        dial.focus()
+        page.keyboard.press("Home")
+        # In the same moment, not after a request.
+        assert asked == []
+        assert page.locator("#promise .odds").inner_text() == "53"
+        assert "epsilon 0.1: at most 53 of 100" in (dial.get_attribute("aria-valuetext") or "")
+        assert page.locator("#state").inner_text() == "about"
+        assert page.locator("#promise svg circle.cf-leak").count() == 3
+        for _ in range(9):
+            page.keyboard.press("ArrowRight")
+        last = page.locator("[name=epsilon]").input_value()
+        visit.proven()
+        assert page.locator("#code").inner_text().count(f"epsilon = {last}") <= 1
+        page.get_by_text("survey.toml", exact=True).first.click()
+        assert f"epsilon = {last}\n" in page.locator("#toml code").inner_text()
+        assert len([one for one in asked if one.endswith("/ask/plan")]) < 9
+
+
+def test_an_error_leads_to_its_epsilon_and_a_fault_leaves_the_old_plan(
+    chromium: Browser, address: str
+) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        visit.proven()
+        page.get_by_text("Why is that true?").click()
+        page.locator("[name=error]").fill("1")
+        expect(page.locator("#state")).not_to_contain_text("proven")
+        visit.proven()
+        assert page.locator("[name=lead][value=error]").is_checked()
+        assert 0.05 < float(page.locator("[name=epsilon]").input_value()) < 1
+        # What was open stays open, and whoever types goes on typing.
+        expect(page.locator("#why")).to_have_attribute("open", "")
+        assert page.evaluate("document.activeElement.name") == "error"
+        page.get_by_label("how many people").fill("a lot")
+        expect(page.locator("#faults")).to_contain_text("users: must be a whole number")
+        expect(page.locator("#promise")).to_have_class("old")
+        assert page.locator("#promise .odds").is_visible()
+        page.get_by_label("how many people").fill("5000")
+        visit.proven()
+        expect(page.locator("#faults")).to_be_empty()
+
+
+def test_faults_of_a_table_are_told_and_its_cells_never(chromium: Browser, address: str) -> None:
+    shown: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        shown.append(dialog.message)
+        dialog.dismiss()
+
+    with Visit.of(chromium, address, "run") as visit:
+        page = visit.page
+        page.on("dialog", note)
+        for table, said in (("hostile.csv", "drink"), ("small.csv", "60")):
+            page.locator("[name=table]").select_option(table)
+            page.get_by_role("button", name="Run and release").click()
+            expect(page.locator("#outcome [role=alert]")).to_contain_text(said)
+        assert "alert" not in page.locator("#outcome").inner_text()
+    with Visit.of(chromium, address) as visit:
+        visit.page.on("dialog", note)
+        visit.page.locator("[name=values]").fill(f"tea, {HOSTILE}, \"'&lt;")
+        visit.proven()
+        assert HOSTILE in visit.page.locator("#example").inner_text()
+    assert shown == []
+
+
+def test_two_tabs_and_a_server_that_ends(chromium: Browser, folder: Path) -> None:
+    with server(folder) as (address, process):
+        with Visit.of(chromium, address) as one, Visit.of(chromium, address) as other:
+            assert one.proven() == other.proven() == "74"
+        with Visit.of(chromium, address) as visit:
+            visit.proven()
+            process.terminate()
+            process.wait(30)
+            visit.page.get_by_label("how many people").fill("7000")
+            expect(visit.page.locator("#faults")).to_contain_text("does not answer")
+            assert all("ERR_CONNECTION_REFUSED" in one for one in visit.wrong)
+            visit.wrong.clear()
+
+
+SCREENS = [(360, "light"), nightly(360, "dark"), nightly(768, "light"), (1440, "dark")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+def test_everybody_can_use_every_page(
+    chromium: Browser, address: str, width: int, scheme: str
+) -> None:
+    for path in PAGES:
+        with Visit.of(chromium, address, path, width=width, scheme=scheme) as visit:
+            if path in ("", "reach"):
+                expect(visit.page.locator("#state")).to_contain_text("proven")
+            for one in visit.page.locator("details").all():
+                one.evaluate("fold => { fold.open = true; }")
+            assert visit.faults() == [], path
+
+
+def test_on_paper_everything_is_open(chromium: Browser, address: str) -> None:
+    with Visit.of(chromium, address) as visit:
+        visit.proven()
+        visit.page.emulate_media(media="print")
+        assert visit.page.locator("#why p").first.is_visible()
+        assert not visit.page.locator("#dial").is_visible()
+
+
+def test_the_keyboard_is_enough(chromium: Browser, address: str) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        visit.proven()
+        names = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            names.append(page.evaluate("document.activeElement.name || document.activeElement.id"))
+        wanted = ["users", "kind", "values", "lead", "epsilon", "error", "dial"]
+        assert [name for name in names if name in wanted][: len(wanted)] == wanted
+        headings = "[...document.querySelectorAll('h1, h2, h3')].map(one => one.tagName)"
+        assert page.evaluate(headings)[:2] == ["H1", "H2"]
