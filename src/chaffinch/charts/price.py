@@ -58,6 +58,10 @@ class PriceFigure(Picture):
                 return math.exp(low + (high - low) * (place - left) / (right - left))
         return None
 
+    def spot(self, epsilon: float, error: float) -> tuple[str, float]:
+        """Return where a promise and its error stand: in percent across, in pixels down."""
+        return across(self.x, epsilon), round(self._down(error), 1)
+
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
         body = [*self._grid(), *self._lines(), *self._names(), *self._mark()]
         return Drawing(body, full_width(_HEIGHT + 4), "")

@@ -99,7 +99,28 @@ function planning(form) {
         if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
         followBox();
         remember();
+        if (news.proven.margin && field("lead").value === "epsilon") field("error").value = news.proven.margin;
+        $("people").textContent = news.proven.people;
+        price();
         document.dispatchEvent(new CustomEvent("proven", { detail: { job, ...news.proven } }));
+      }
+    });
+  }
+
+  // What other promises would cost: after the proof, and only where the question is another.
+  let priced = "";
+  function price() {
+    const asked = new URLSearchParams([...new FormData(form)].filter(([name]) => !["lead", "epsilon", "error"].includes(name))).toString();
+    if (asked === priced) return showPlace(stops[dial.value] ?? {});
+    const wanted = latest;
+    follow("price", form, () => wanted === latest, (news) => {
+      if (news.to) put(news.to, news.html);
+      if (news.fault) $("price").replaceChildren(faultBox(news.fault));
+      if (news.stops) {
+        stops = news.stops;
+        priced = asked;
+        followBox();
+        showPlace(stops[dial.value]);
       }
     });
   }
@@ -123,9 +144,17 @@ function planning(form) {
     if (stop.error) field("error").value = stop.error;
     dial.setAttribute("aria-valuetext", stop.words);
     showOdds(stop.right);
-    $("handle")?.setAttribute("x1", stop.place);
-    $("handle")?.setAttribute("x2", stop.place);
+    showPlace(stop);
     about();
+  }
+
+  function showPlace(stop) {
+    const line = form.querySelector("#price .cf-handle"), spot = form.querySelector("#price .cf-here");
+    if (!line || !stop.x) return;
+    line.setAttribute("x1", stop.x);
+    line.setAttribute("x2", stop.x);
+    spot?.setAttribute("cx", stop.x);
+    spot?.setAttribute("cy", stop.y);
   }
 
   function showOdds(right) {

@@ -8,9 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from chaffinch.charts.estimates import estimates_chart, number_chart
+from chaffinch.charts.price import PriceFigure, PricePoint, price_chart
 from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
 from chaffinch.charts.svg import element
 from chaffinch.plans.meaning import right_guesses
+from chaffinch.questions import Cross, Number
 from chaffinch.web.frame import card, code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.survey_form import DEFAULTS
@@ -36,6 +41,10 @@ STOPS = tuple(
     float(f"{_LEAST * (_MOST / _LEAST) ** (place / (_STOPS - 1)):.2g}") for place in range(_STOPS)
 )
 """The epsilons of the dial."""
+_PRICED = (*STOPS[:-1:3], STOPS[-1])
+"""The epsilons whose price is found; between them it is interpolated, and marked as such."""
+_LEVEL = 0.95
+_MOST_EXAMPLES, _MOST_VALUES = 4, 12
 _NAMED = (53, 57, 63, 74, 89, 97, 99)
 """The odds that are written below the dial."""
 
@@ -233,15 +242,23 @@ def _more() -> Markup:
     )
 
 
-def _stops() -> list[dict[str, str]]:
+def _stops(delta: float = 1e-8, chart: PriceFigure | None = None) -> list[dict[str, Any]]:
+    """Return for each stop of the dial what it promises, and about what it costs."""
     found = []
-    for at, epsilon in enumerate(STOPS):
-        right = right_guesses(epsilon, 1e-8)
+    for epsilon in STOPS:
+        right = right_guesses(epsilon, delta)
         words = f"epsilon {epsilon:g}: at most {right} of 100 guessers are right"
-        place = _stop_place(at)
-        found.append(
-            {"epsilon": f"{epsilon:g}", "right": str(right), "words": words, "place": place}
-        )
+        stop = {"epsilon": f"{epsilon:g}", "right": right, "words": words}
+        error = None if chart is None else chart.error_at(epsilon)
+        if chart is not None and error is not None:
+            x, y = chart.spot(epsilon, error)
+            stop |= {
+                "error": f"{100 * error:.3g}",
+                "words": f"{words}; error {100 * error:.3g} percent",
+                "x": x,
+                "y": y,
+            }
+        found.append(stop)
     return found
 
 
@@ -263,7 +280,10 @@ def _odds_scale() -> Markup:
                 )
             )
         )
-    return tag("svg", *labels, class_="cf-chart scale", width="100%", height=18, aria_hidden="true")
+    drawn = tag(
+        "svg", *labels, class_="cf-chart scale", width="100%", height=18, aria_hidden="true"
+    )
+    return tag("div", drawn, class_="scale-box")
 
 
 def _stop_place(place: float) -> str:
@@ -283,6 +303,7 @@ def plan_task(tell: Tell, *, text: str) -> None:
     asked = survey_from(text)
     plan = asked.plan(lambda name: tell({"step": name}))
     tell({"to": "promise", "html": promise_html(plan)})
+    tell({"to": "example", "html": example_html(plan)})
     tell({"to": "ways", "html": ways_html(plan)})
     tell({"to": "code", "html": code_html(plan, asked, text)})
     files = {
@@ -299,6 +320,8 @@ def _proven(plan: Plan, seconds: float) -> dict[str, Any]:
         "plan": plan.id,
         "epsilon": promise_text(plan.epsilon, 4),
         "right": right_guesses(plan.epsilon, plan.delta),
+        "margin": f"{100 * plan.margin():.3g}",
+        "people": f" = {plan.margin() * plan.reports:,.0f} people" if _counts(plan) else "",
     }
 
 
@@ -350,6 +373,10 @@ def promise_html(plan: Plan) -> Markup:
 
 def _right(epsilon: float, delta: float) -> int:
     return 100 if math.isinf(epsilon) else right_guesses(epsilon, delta)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def _chance(delta: float) -> str:
@@ -410,9 +437,11 @@ def ways_html(plan: Plan) -> Markup:
         return table(heads, [_way(one, plan, chosen=one is own) for one in some], caption)
 
     return join(
-        shown(best, "Unbeaten: none is better in error and in what is left"),
+        shown(
+            best, "Unbeaten: nothing is better in error, in messages and in what is left at once"
+        ),
         folded(
-            f"{len(rest)} that are beaten in both, or ruled out",
+            f"{len(rest)} that are beaten, or ruled out",
             shown(rest, "Beaten or ruled out"),
             id_="beaten",
         )
@@ -430,7 +459,8 @@ def _any_way(plan: Plan) -> Markup:
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
-    better = one.error < other.error and one.local_epsilon < other.local_epsilon
+    ours, theirs = ((each.error, each.messages, each.local_epsilon) for each in (one, other))
+    better = ours != theirs and all(mine <= its for mine, its in zip(ours, theirs, strict=True))
     return better and not one.ruled_out and one.epsilon <= other.epsilon
 
 
@@ -474,6 +504,85 @@ def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
     )
 
 
+def example_html(plan: Plan) -> Markup:
+    """Return what a release will look like: made-up shares, with the whiskers of this plan."""
+    drawn = [_example(plan, name) for name in list(plan.questions)[:_MOST_EXAMPLES]]
+    margin = plan.margin()
+    words = f"Made-up shares, real whiskers: 95 of 100 collections land within ± {_percent(margin)}"
+    if _counts(plan):
+        people = margin * plan.reports
+        words += f", or {people:,.0f} people. A value held by fewer than {2 * people:,.0f} drowns"
+    return join(*drawn, tag("p", f"{words}.", class_="soft"))
+
+
+def _counts(plan: Plan) -> bool:
+    return all(one.shape != "number" for one in plan.questions.values())
+
+
+def _example(plan: Plan, name: str) -> Markup:
+    part, reports = plan.part(name), plan.reports
+    margin = plan.margin(question=name)
+    if part.question.shape == "number":
+        number = part.question.measure if isinstance(part.question, Cross) else part.question
+        assert isinstance(number, Number)  # noqa: S101 - nothing else has that shape
+        width = number.high - number.low
+        mean, half = number.low + 0.42 * width, margin * width
+        chart = number_chart(name, (mean, mean - half, mean + half), level=_LEVEL, unit=number.unit)
+    else:
+        labels = part.labels[:_MOST_VALUES]
+        weights = 1.0 / np.arange(1, len(labels) + 1)
+        # Flags and bits are held by some; of several values everybody has one.
+        alone = part.question.shape in ("bit", "flags")
+        shares = 0.6 * weights if alone else weights / weights.sum()
+        found, half = shares * reports, margin * reports
+        wide = plan.margin(question=name, together=True) * reports
+        chart = estimates_chart(
+            name,
+            labels,
+            found,
+            each=(np.maximum(found - half, 0), np.minimum(found + half, reports)),
+            together=(np.maximum(found - wide, 0), np.minimum(found + wide, reports)),
+            level=_LEVEL,
+        )
+    return tag("figure", Markup(chart.svg(name=f"example-{name}", styled=False)))
+
+
+def price_task(tell: Tell, *, text: str) -> None:
+    """Draw what promises cost, and tell for each stop of the dial what it would cost."""
+    from chaffinch.planning.price_curve import price
+    from chaffinch.planning.survey_file import survey_from
+    from chaffinch.planning.wishes import default_delta
+
+    asked = survey_from(text)
+    delta = default_delta(asked.users) if asked.delta is None else asked.delta
+    delta = delta if asked.target is None else asked.target.delta
+    found = []
+    for one in price(
+        asked.survey,
+        users=asked.users,
+        epsilons=_PRICED,
+        delta=delta,
+        rounds=asked.rounds,
+        contributions=asked.contributions,
+        max_messages=asked.max_messages,
+        honest=asked.honest,
+        local_epsilon=asked.local_epsilon,
+        influence=asked.influence,
+        protocol=asked.protocol,
+    ):
+        found.append(PricePoint(one.epsilon, one.plan, one.centre, one.local))
+        tell({"step": f"price {len(found)} of {len(_PRICED)}"})
+    found.sort(key=lambda one: one.epsilon)
+    if sum(one.plan is not None for one in found) < 2:
+        nothing = tag("p", "There is no plan at other promises.", class_="soft")
+        tell({"to": "price", "html": nothing})
+        return
+    marked = STOPS[len(STOPS) // 2] if asked.target is None else asked.target.epsilon
+    chart = price_chart(found, marked=min(max(marked, _LEAST), _MOST))
+    tell({"to": "price", "html": tag("figure", Markup(chart.svg(name="price", styled=False)))})
+    tell({"stops": _stops(delta, chart)})
+
+
 def curve_task(tell: Tell, *, text: str) -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
     from chaffinch.charts.curves import privacy_curve
@@ -490,4 +599,4 @@ def curve_task(tell: Tell, *, text: str) -> None:
     )
 
 
-TASKS = {"plan": plan_task, "curve": curve_task}
+TASKS = {"plan": plan_task, "price": price_task, "curve": curve_task}

@@ -34,6 +34,7 @@ class Pages:
         self.planner, self.helper = Worker(_TASKS), Worker(_TASKS)
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
             "plan": (self.planner, _survey),
+            "price": (self.helper, _survey),
             "curve": (self.helper, _survey),
             "reach": (self.planner, lambda form: {"form": dict(form)}),
             "check": (self.helper, lambda form: wanted(form, folder)),
