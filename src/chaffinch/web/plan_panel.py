@@ -6,25 +6,28 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from chaffinch.charts.curves import privacy_curve
 from chaffinch.charts.estimates import estimates_chart, number_chart
 from chaffinch.charts.price import PriceFigure, PricePoint, price_chart
 from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
 from chaffinch.charts.svg import element
+from chaffinch.planning.as_program import as_program
+from chaffinch.planning.candidates import Candidate
+from chaffinch.planning.price_curve import price
+from chaffinch.planning.survey_file import SurveyFile, survey_from
+from chaffinch.planning.wishes import default_delta
 from chaffinch.plans.meaning import right_guesses
+from chaffinch.plans.plan import Plan
+from chaffinch.protocols import row_name
 from chaffinch.questions import Cross, Number
 from chaffinch.web.frame import card, code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.survey_form import DEFAULTS
-
-if TYPE_CHECKING:
-    from chaffinch.planning.candidates import Candidate
-    from chaffinch.planning.survey_file import SurveyFile
-    from chaffinch.plans.plan import Plan
-    from chaffinch.web.worker import Tell
+from chaffinch.web.worker import Tell
 
 KINDS = {
     "choice": "one of these",
@@ -297,8 +300,6 @@ def _stop_place(place: float) -> str:
 
 def plan_task(tell: Tell, *, text: str) -> None:
     """Find the plan of a survey file, and tell all that is shown of it."""
-    from chaffinch.planning.survey_file import survey_from
-
     began = time.monotonic()
     asked = survey_from(text)
     plan = asked.plan(lambda name: tell({"step": name}))
@@ -465,8 +466,6 @@ def _beats(one: Candidate, other: Candidate) -> bool:
 
 
 def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
-    from chaffinch.protocols import row_name
-
     yield join(tag("span", "chosen", class_="badge") if chosen else "", " ", row_name(one.name))
     yield f"± {one.error:,.3g} people ({100 * one.error / plan.reports:.2g} %)"
     yield f"{one.messages:,.3g}"
@@ -483,8 +482,6 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
 
 def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
     """Return how to have the same plan without this page."""
-    from chaffinch.planning.as_program import as_program
-
     command = "chaffinch plan survey.toml --out survey.plan.json"
     links = [
         tag("a", name, href=f"./files/{name}", class_="file", data_file=name)
@@ -549,10 +546,6 @@ def _example(plan: Plan, name: str) -> Markup:
 
 def price_task(tell: Tell, *, text: str) -> None:
     """Draw what promises cost, and tell for each stop of the dial what it would cost."""
-    from chaffinch.planning.price_curve import price
-    from chaffinch.planning.survey_file import survey_from
-    from chaffinch.planning.wishes import default_delta
-
     asked = survey_from(text)
     delta = default_delta(asked.users) if asked.delta is None else asked.delta
     delta = delta if asked.target is None else asked.target.delta
@@ -585,9 +578,6 @@ def price_task(tell: Tell, *, text: str) -> None:
 
 def curve_task(tell: Tell, *, text: str) -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
-    from chaffinch.charts.curves import privacy_curve
-    from chaffinch.planning.survey_file import survey_from
-
     plan = survey_from(text).plan()
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")

@@ -8,18 +8,16 @@ import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from chaffinch import Audience, Target, reach
 from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.meaning import right_guesses
+from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.web.frame import card, code_block, facts, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_panel import dots
-
-if TYPE_CHECKING:
-    from chaffinch.reach.planning.reach_plan import ReachPlan
-    from chaffinch.web.worker import Tell
+from chaffinch.web.worker import Tell
 
 _PUBLISHERS = "daily = 1,200,000\nradio = 400,000\nshop = 250,000"
 
@@ -65,8 +63,6 @@ def reach_page() -> Iterator[Markup]:
 
 def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
     """Plan the filters of several publishers."""
-    from chaffinch import Audience, Target, reach
-
     began = time.monotonic()
     sizes = _sizes(form.get("publishers", ""))
     plan = reach.plan(

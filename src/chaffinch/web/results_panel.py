@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import chaffinch as cf
+from chaffinch import reach
+from chaffinch.errors import ChaffinchError
+from chaffinch.release.page import statement_main
+from chaffinch.release.publication import Publication
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, table
 from chaffinch.web.markup import Markup, tag
-
-if TYPE_CHECKING:
-    from chaffinch.release.publication import Publication
 
 FILES = (".json", ".csv", ".html")
 
@@ -40,10 +42,6 @@ def results_page(folder: Folder) -> Iterator[Markup]:
 
 def load(path: Path) -> Any:
     """Return the release in a file, of whatever kind; None if it is damaged."""
-    import chaffinch as cf
-    from chaffinch import reach
-    from chaffinch.errors import ChaffinchError
-
     try:
         kind = json.loads(path.read_text(encoding="utf-8"))["format"]
         return reach.load_release(path) if "reach" in kind else cf.load_release(path)
@@ -53,6 +51,4 @@ def load(path: Path) -> Any:
 
 def release_html(release: Publication) -> Markup:
     """Return what a release says, as its page does."""
-    from chaffinch.release.page import statement_main
-
     return tag("div", Markup(statement_main(release.statement())), class_="release")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import chaffinch as cf
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, table
 from chaffinch.web.markup import Inside, Markup, join, tag
+from chaffinch.web.results_panel import release_html
 from chaffinch.web.survey_form import Form
-
-if TYPE_CHECKING:
-    from chaffinch.web.worker import Tell
+from chaffinch.web.worker import Tell
 
 
 def run_page(folder: Folder) -> Iterator[Markup]:
@@ -150,8 +150,6 @@ def paid(form: Form, folder: Folder) -> dict[str, Any]:
 
 def check_task(tell: Tell, **given: Any) -> None:
     """Check every cell of a table."""
-    import chaffinch as cf
-
     found = cf.check(**given, progress=lambda words: tell({"step": words}))
     needed = f"{found.rows_needed:,} are needed"
     told: list[tuple[str, Inside]] = [
@@ -189,15 +187,11 @@ def _counted(counted: Mapping[str, Mapping[str, int]]) -> str:
 
 def run_task(tell: Tell, *, ledger: str | None, mark: str | None, **given: Any) -> None:
     """Check, plan, encode, shuffle, analyze and release."""
-    import chaffinch as cf
-
     notes: list[str] = []
     paying = None if ledger is None else cf.Ledger.open(ledger, mark=mark or "")
     release = cf.run(
         **given, ledger=paying, tell=notes.append, progress=lambda words: tell({"step": words})
     )
-    from chaffinch.web.results_panel import release_html
-
     folder = Path(given["out"]).name
     answer = card(
         "✓ Released",

@@ -7,16 +7,14 @@ never shows when one report came in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from chaffinch.charts.svg import element
 from chaffinch.errors import ChaffinchError
+from chaffinch.services.party_status import look
+from chaffinch.services.status import PlanStatus, Status
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, fault_of, table
 from chaffinch.web.markup import Markup, join, tag
-
-if TYPE_CHECKING:
-    from chaffinch.services.status import PlanStatus, Status
 
 
 def watch_page(folder: Folder) -> Iterator[Markup]:
@@ -26,8 +24,6 @@ def watch_page(folder: Folder) -> Iterator[Markup]:
 
 def watch_html(folder: Folder) -> Markup:
     """Return the status of all services."""
-    from chaffinch.services.party_status import look
-
     names = folder.services()
     if not names:
         return card(
