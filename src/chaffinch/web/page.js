@@ -12,8 +12,8 @@ async function ask(task, form, take) {
   await follow(task, form, () => mine === latest, take);
 }
 
-async function follow(task, form, isWanted, take) {
-  const fields = new URLSearchParams(new FormData(form));
+async function follow(task, form, isWanted, take, more = []) {
+  const fields = new URLSearchParams([...new FormData(form), ...more]);
   fields.set("tab", `${tab}-${task}`);
   try {
     const { job, fault } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
@@ -34,7 +34,9 @@ async function follow(task, form, isWanted, take) {
 // New content for an element; what was open stays open, and focus stays where it was.
 function put(id, html) {
   const place = $(id);
-  if (!place) return;
+  // What is there already keeps what somebody has done with it.
+  if (!place || place.served === html) return;
+  place.served = html;
   const open = [...place.querySelectorAll("details[open]")].map((one) => one.id);
   const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
   place.innerHTML = html;
@@ -208,6 +210,48 @@ function planning(form) {
   followBox();
   showKind();
   plan();
+}
+
+// ---------------------------------------------------------------------------- try
+
+const trying = $("trying");
+if (trying) tryingOut(trying);
+
+function tryingOut(trying) {
+  let round = 0, right = 0, timer = 0, mine = 0;
+
+  function run() {
+    const wanted = ++mine, plan = latest;
+    $("tried").textContent = "running …";
+    follow("try", form, () => wanted === mine && plan === latest, (news) => {
+      if (news.to) put(news.to, news.html);
+      if (news.to === "guess") { round = right = 0; clue(); }
+      if (news.fault) $("out").replaceChildren(faultBox(news.fault));
+      if (news.done) $("tried").textContent = news.done;
+    }, [...new FormData(trying)]);
+  }
+
+  const rounds = () => JSON.parse($("game")?.dataset.rounds ?? "[]");
+  function clue() { $("clue").textContent = rounds()[round % rounds().length]?.seen ?? ""; }
+
+  trying.addEventListener("submit", (event) => { event.preventDefault(); run(); });
+  trying.addEventListener("input", (event) => {
+    const share = event.target;
+    share.parentElement.querySelector("output").textContent = `${share.value} %`;
+    clearTimeout(timer);
+    timer = setTimeout(run, PAUSE);
+  });
+  trying.addEventListener("click", (event) => {
+    const answer = event.target.closest(".answer");
+    if (!answer) return;
+    const now = rounds()[round % rounds().length];
+    const good = answer.dataset.answer === now.holds;
+    round += 1;
+    right += good;
+    $("verdict").textContent = `${good ? "Right" : "Wrong"}: it was ${now.holds}. You: ${right} of ${round}.`;
+    clue();
+  });
+  document.addEventListener("proven", run);
 }
 
 // ---------------------------------------------------------------------------- everywhere

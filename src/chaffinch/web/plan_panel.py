@@ -26,7 +26,9 @@ from chaffinch.protocols import row_name
 from chaffinch.questions import Cross, Number
 from chaffinch.web.frame import card, code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
+from chaffinch.web.planned import planned
 from chaffinch.web.survey_form import DEFAULTS
+from chaffinch.web.try_panel import try_section, who_html
 from chaffinch.web.worker import Tell
 
 KINDS = {
@@ -77,6 +79,7 @@ def plan_page() -> Iterator[Markup]:
         action="./",
         autocomplete="off",
     )
+    yield try_section()
 
 
 def _sentence() -> Markup:
@@ -301,8 +304,7 @@ def _stop_place(place: float) -> str:
 def plan_task(tell: Tell, *, text: str) -> None:
     """Find the plan of a survey file, and tell all that is shown of it."""
     began = time.monotonic()
-    asked = survey_from(text)
-    plan = asked.plan(lambda name: tell({"step": name}))
+    asked, plan = planned(text, lambda name: tell({"step": name}))
     tell({"to": "promise", "html": promise_html(plan)})
     tell({"to": "example", "html": example_html(plan)})
     tell({"to": "ways", "html": ways_html(plan)})
@@ -312,6 +314,7 @@ def plan_task(tell: Tell, *, text: str) -> None:
         "survey.plan.json": json.dumps(plan.document(), indent=2, ensure_ascii=False) + "\n",
     }
     tell({"keep": files})
+    tell({"to": "who", "html": who_html(plan)})
     tell({"proven": _proven(plan, time.monotonic() - began)})
 
 
@@ -578,7 +581,7 @@ def price_task(tell: Tell, *, text: str) -> None:
 
 def curve_task(tell: Tell, *, text: str) -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
-    plan = survey_from(text).plan()
+    _, plan = planned(text, lambda name: tell({"step": name}))
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")
     tell(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from chaffinch.web.worker import Worker
 from chaffinch.wire.problems import Kind, Problem
 
 _TASKS = "chaffinch.web.tasks"
+_SHARE = re.compile(r"share-\d{1,2}")
 
 
 class Pages:
@@ -35,7 +37,8 @@ class Pages:
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
             "plan": (self.planner, _survey),
             "price": (self.helper, _survey),
-            "curve": (self.helper, _survey),
+            "curve": (self.planner, _survey),
+            "try": (self.planner, _tried),
             "reach": (self.planner, lambda form: {"form": dict(form)}),
             "check": (self.helper, lambda form: wanted(form, folder)),
             "run": (self.helper, lambda form: wanted(form, folder) | paid(form, folder)),
@@ -136,6 +139,11 @@ class Pages:
 
 def _survey(form: Form) -> dict[str, Any]:
     return {"text": survey_text(form)}
+
+
+def _tried(form: Form) -> dict[str, Any]:
+    shares = sorted((int(name[6:]), said) for name, said in form.items() if _SHARE.fullmatch(name))
+    return _survey(form) | {"shares": [float(said) for _, said in shares if said.isdecimal()]}
 
 
 def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chaffinch.web import plan_panel, reach_panel, run_panel
+from chaffinch.web import plan_panel, reach_panel, run_panel, try_panel
 
-TASKS = {**plan_panel.TASKS, **run_panel.TASKS, **reach_panel.TASKS}
+TASKS = {**plan_panel.TASKS, **try_panel.TASKS, **run_panel.TASKS, **reach_panel.TASKS}

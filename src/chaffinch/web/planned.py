@@ -1,0 +1,24 @@
+"""Plans that this process has found already: whoever goes back to one does not wait again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from chaffinch.planning.survey_file import SurveyFile, survey_from
+from chaffinch.plans.plan import Plan
+
+_MOST = 32
+_FOUND: OrderedDict[str, tuple[SurveyFile, Plan]] = OrderedDict()
+
+
+def planned(text: str, progress: Callable[[str], None]) -> tuple[SurveyFile, Plan]:
+    """Return the survey in a text and its plan."""
+    found = _FOUND.pop(text, None)
+    if found is None:
+        asked = survey_from(text)
+        found = asked, asked.plan(progress)
+    _FOUND[text] = found
+    while len(_FOUND) > _MOST:
+        _FOUND.popitem(last=False)
+    return found

@@ -1,0 +1,319 @@
+"""The plan tried on made-up people: the real pipeline, what each party sees, and a guess.
+
+Truth stands beside estimates here and nowhere else: nobody is asked, so nobody is exposed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chaffinch.charts.rounding import nearest_text
+from chaffinch.charts.svg import element
+from chaffinch.plans.plan import Plan
+from chaffinch.protocols.noise import Truth
+from chaffinch.questions import Number
+from chaffinch.release.statement import Line
+from chaffinch.simulate import Collection, Population, collect, guessing_game, uniform
+from chaffinch.web.frame import card, table
+from chaffinch.web.markup import Markup, join, tag
+from chaffinch.web.planned import planned
+from chaffinch.web.worker import Tell
+
+_MOST_SLIDERS = 12
+_MOST_ROWS = 24
+_MOST_MARKS = 6
+"""Messages of a report that are shown one by one; of the rest, how many."""
+_SHOWN = 9
+_ROUNDS = 40
+_SCORED = 1000
+
+
+def try_section() -> Markup:
+    """Return the panel, which fills when there is a plan."""
+    return tag(
+        "section",
+        tag("h2", "Try it on made-up people", class_="large"),
+        tag("p", "Nobody is asked. Set what they hold, and run the real thing.", class_="soft"),
+        tag(
+            "form",
+            tag(
+                "div",
+                card(
+                    "Who they are",
+                    tag("div", id="who"),
+                    tag(
+                        "p",
+                        tag("button", "Run once more", type="submit", class_="main"),
+                        " ",
+                        tag("output", "", id="tried", role="status", class_="soft"),
+                    ),
+                ),
+                card("What comes out", tag("div", id="out")),
+                class_="pair",
+            ),
+            card("Guess it yourself", tag("div", id="guess")),
+            card("Who sees what", tag("div", id="views")),
+            id="trying",
+            autocomplete="off",
+        ),
+        id="try",
+        aria_label="Try it on made-up people",
+    )
+
+
+def who_html(plan: Plan) -> Markup:
+    """Return the sliders: a share for each value of the first question."""
+    part = plan.parts[0]
+    if len(plan.questions) > 1 or len(part.labels) > _MOST_SLIDERS:
+        return tag("p", "Made-up people whose answers are all as likely as one another.")
+    if part.question.shape == "number":
+        return _slider(0, "their mean, between the two bounds", 42)
+    labels, alone = part.labels, part.question.shape in ("bit", "flags")
+    names = ["yes"] if part.question.shape == "bit" else labels
+    weights = [1.0 / (place + 1) for place in range(len(names))]
+    shares = [60 * one if alone else 100 * one / sum(weights) for one in weights]
+    return join(*(_slider(at, name, round(shares[at])) for at, name in enumerate(names)))
+
+
+def _slider(at: int, name: str, value: int) -> Markup:
+    field = tag(
+        "input", type="range", name=f"share-{at}", id=f"share-{at}", min=0, max=100, value=value
+    )
+    return tag(
+        "p",
+        tag("label", name, for_=f"share-{at}"),
+        field,
+        tag("output", f"{value} %", for_=f"share-{at}"),
+        class_="slider",
+    )
+
+
+def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
+    """Run the whole pipeline on made-up people, and tell what each party sees."""
+    _, plan = planned(text, lambda name: tell({"step": name}))
+    people = _people(plan, shares)
+    seen = collect(plan, people, shown=_SHOWN)
+    tell({"to": "out", "html": _out(plan, seen)})
+    tell({"to": "views", "html": _views(plan, seen)})
+    game = guessing_game(plan, others=people if people.people >= plan.reports else None)
+    rounds = [
+        {"seen": _told(one.differences), "best": one.best, "holds": one.holds}
+        for one in game.play(_ROUNDS)
+    ]
+    score = game.score(_SCORED)
+    tell(
+        {
+            "to": "guess",
+            "html": _game(game.first, game.second, rounds, score.of_hundred, score.promise),
+        }
+    )
+    tell({"done": f"{people.people:,} made-up people, seed {seen.seed}"})
+
+
+def _people(plan: Plan, shares: Sequence[float]) -> Population:
+    """Return made-up people who hold what the sliders say; by default all alike."""
+    part, people = plan.parts[0], plan.reports
+    if len(plan.parts) > 1 or not shares or len(part.labels) > _MOST_SLIDERS:
+        return uniform(plan, people, seed=int(np.random.default_rng().integers(2**31)))
+    shape = part.question.shape
+    wanted = np.clip(np.array(shares, dtype=np.float64), 0.0, 100.0)
+    if shape == "number":
+        # Everybody around one number, within a quarter of the range.
+        draws = np.random.default_rng()
+        spread = draws.triangular(-0.25, 0.0, 0.25, people) + wanted[0] / 100.0
+        found, counts = np.unique(np.clip(np.rint(spread * 200) / 200, 0, 1), return_counts=True)
+        truth = Truth(shape, people, counts, found)
+    elif shape == "flags":
+        truth = Truth(shape, people, np.rint(people * wanted / 100.0).astype(np.int64))
+    else:
+        if shape == "bit":
+            wanted = np.array([100.0 - wanted[0], wanted[0]])
+        weights = wanted if wanted.sum() else np.ones_like(wanted)
+        ends = np.rint(np.cumsum(weights) / weights.sum() * people).astype(np.int64)
+        truth = Truth(shape, people, np.diff(ends, prepend=0))
+    return Population(people, (truth,), "the sliders")
+
+
+def _out(plan: Plan, seen: Collection) -> Markup:
+    statement = seen.release.statement()
+    truths = _truths(plan, seen.people)
+    rows = []
+    held = known = 0
+    for section in statement.sections:
+        for line in section.rows[:_MOST_ROWS]:
+            truth = truths.get((section.heading, line.name or line.label))
+            if truth is not None:
+                known += 1
+                held += line.ends[0] - 1e-9 <= truth <= line.ends[1] + 1e-9
+            rows.append(_row(line, truth))
+    drawn = "" if not seen.drawn else " Their tallies were drawn from their law: it is the same."
+    return join(
+        table(
+            ("value", "released", "95 % interval", "truth"),
+            rows,
+            "What is released, beside the truth",
+        ),
+        tag(
+            "p",
+            f"{held} of {known} intervals hold the truth this time; in the long run at least 95 of "
+            f"100 do. We know it only because these people are made up.{drawn}",
+            class_="soft",
+        ),
+    )
+
+
+def _row(line: Line, truth: float | None) -> tuple[str, ...]:
+    low, high = line.ends
+    return (
+        line.label,
+        nearest_text(line.estimate, line.decimals),
+        f"{nearest_text(low, line.decimals)} to {nearest_text(high, line.decimals)}",
+        "" if truth is None else nearest_text(truth, line.decimals),
+    )
+
+
+def _truths(plan: Plan, people: Population) -> dict[tuple[str, str], float]:
+    """Return the exact numbers by question and value, as a release names them."""
+    found: dict[tuple[str, str], float] = {}
+    for part, truth in zip(plan.parts, people.truths, strict=True):
+        question = part.question
+        if isinstance(question, Number) and truth.shares is not None:
+            share = float((truth.shares * truth.counts).sum() / max(1, truth.counts.sum()))
+            mean = question.low + share * (question.high - question.low)
+            found[part.name, "mean"] = mean
+        elif truth.shape != "number":
+            held = truth.held(len(part.labels)).tolist()
+            found |= {
+                (part.name, name): float(one) for name, one in zip(part.labels, held, strict=True)
+            }
+    return found
+
+
+# ----------------------------------------------------------------------------
+# Who sees what.
+
+
+def _views(plan: Plan, seen: Collection) -> Markup:
+    columns = (
+        ("Each device", "device", _devices(seen)),
+        ("The shuffler", "shuffler", _shuffler(seen)),
+        ("The analyzer", "analyzer", _analyzer(seen)),
+        ("Everybody", "everybody", _everybody(plan)),
+    )
+    views = [
+        tag(
+            "section",
+            tag("h3", tag("span", f"{place}", class_="step"), f" {name}"),
+            tag("ul", *(tag("li", one) for one in seen.sees[key]), class_="soft"),
+            shown,
+        )
+        for place, (name, key, shown) in enumerate(columns, 1)
+    ]
+    return tag("div", *views, class_="views")
+
+
+def _devices(seen: Collection) -> Markup:
+    rows = [
+        (one.person, ", ".join(one.answers.values()), _messages(one.messages, one.empty))
+        for one in seen.devices
+    ]
+    return table(("person", "answer", "sends"), rows, "What nine devices know")
+
+
+def _messages(messages: Sequence[str], empty: int) -> Markup:
+    marks = [
+        tag("span", one, class_="message less" if one.startswith("−") else "message")
+        for one in messages[:_MOST_MARKS]
+    ]
+    more = len(messages) - len(marks)
+    rest = [f"+{more}"] if more > 0 else []
+    rest += [f"{empty} empty"] if empty else []
+    return join(*(join(one, " ") for one in marks), tag("span", " ".join(rest), class_="soft"))
+
+
+def _shuffler(seen: Collection) -> Markup:
+    rows = [(one.person, _envelopes(one.envelopes)) for one in seen.shuffler.senders]
+    return table(("person", "sealed messages"), rows, "What it gets from the same nine")
+
+
+def _envelopes(count: int) -> Markup:
+    shown = min(count, 8)
+    boxes = [
+        Markup(element("rect", x=14 * at, y=2, width=11, height=8, rx=2, class_="envelope"))
+        for at in range(shown)
+    ]
+    drawn = tag(
+        "svg", *boxes, width=14 * shown, height=12, role="img", aria_label=f"{count} sealed"
+    )
+    return join(drawn, f" × {count}" if count > shown else "")
+
+
+def _analyzer(seen: Collection) -> Markup:
+    listed = sorted(seen.analyzer.rows(), key=lambda one: -one[1])[:_MOST_ROWS]
+    most = max((count for _, count in listed), default=1) or 1
+    rows = [
+        (
+            tag("span", name, class_="message less" if name.startswith("−") else "message"),
+            _bar(count / most),
+            f"{count:,}",
+        )
+        for name, count in listed
+    ]
+    return table(("message", "how often", "times"), rows, "What it counts")
+
+
+def _bar(share: float) -> Markup:
+    track = Markup(element("rect", x=0, y=0, width="100%", height=8, class_="track"))
+    bar = Markup(element("rect", x=0, y=0, width=f"{100 * share:.1f}%", height=8, class_="bar"))
+    return tag("svg", track, bar, width="64", height=8, aria_hidden="true")
+
+
+def _everybody(plan: Plan) -> Markup:
+    return tag("p", f"The release above, and the promise of plan {plan.id[:12]}: nothing else.")
+
+
+# ----------------------------------------------------------------------------
+# The game.
+
+
+def _told(differences: Sequence[tuple[str, float]]) -> str:
+    return "; ".join(f"{name}: {number:+,.0f}" for name, number in differences[:4])
+
+
+def _game(
+    first: str, second: str, rounds: Sequence[Mapping[str, Any]], best: float, promise: int
+) -> Markup:
+    buttons = [
+        tag("button", name, type="button", class_="answer", data_answer=name)
+        for name in (first, second)
+    ]
+    return tag(
+        "div",
+        tag(
+            "p",
+            "Ada holds ",
+            tag("b", first),
+            " or ",
+            tag("b", second),
+            ", by a fair coin. You know what everybody else holds, and you see what is released, "
+            "less what the others hold:",
+        ),
+        tag("p", "", class_="large", id="clue", aria_live="polite"),
+        tag("p", *(join(one, " ") for one in buttons)),
+        tag("p", "Which is it?", id="verdict", role="status"),
+        tag(
+            "p",
+            f"The best guesser was right in {best:.0f} of 100 of {_SCORED:,} rounds; the promise: "
+            f"at most {promise}. A coin: 50.",
+            class_="soft",
+        ),
+        data_rounds=json.dumps(rounds, ensure_ascii=False),
+        id="game",
+    )
+
+
+TASKS = {"try": try_task}
