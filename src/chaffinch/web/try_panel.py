@@ -66,17 +66,25 @@ def try_section() -> Markup:
 
 
 def who_html(plan: Plan) -> Markup:
-    """Return the sliders: a share for each value of the first question."""
-    part = plan.parts[0]
-    if len(plan.questions) > 1 or len(part.labels) > _MOST_SLIDERS:
+    """Return the sliders: a share for each value of the only question."""
+    names, part = _sliders(plan), plan.parts[0]
+    if not names:
         return tag("p", "Made-up people whose answers are all as likely as one another.")
     if part.question.shape == "number":
-        return _slider(0, "their mean, between the two bounds", 42)
-    labels, alone = part.labels, part.question.shape in ("bit", "flags")
-    names = ["yes"] if part.question.shape == "bit" else labels
+        return _slider(0, names[0], 42)
+    alone = part.question.shape in ("bit", "flags")
     weights = [1.0 / (place + 1) for place in range(len(names))]
     shares = [60 * one if alone else 100 * one / sum(weights) for one in weights]
     return join(*(_slider(at, name, round(shares[at])) for at, name in enumerate(names)))
+
+
+def _sliders(plan: Plan) -> list[str]:
+    """Return the names of the sliders; none where there would be too many."""
+    part = plan.parts[0]
+    if len(plan.questions) > 1 or len(part.labels) > _MOST_SLIDERS:
+        return []
+    special = {"number": ["their mean, between the two bounds"], "bit": ["yes"]}
+    return special.get(part.question.shape, list(part.labels))
 
 
 def _slider(at: int, name: str, value: int) -> Markup:
@@ -99,7 +107,7 @@ def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
     seen = collect(plan, people, shown=_SHOWN)
     tell({"to": "out", "html": _out(plan, seen)})
     tell({"to": "views", "html": _views(plan, seen)})
-    game = guessing_game(plan, others=people if people.people >= plan.reports else None)
+    game = guessing_game(plan, question=plan.parts[0].name, others=people)
     rounds = [
         {"seen": _told(one.differences), "best": one.best, "holds": one.holds}
         for one in game.play(_ROUNDS)
@@ -117,7 +125,8 @@ def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
 def _people(plan: Plan, shares: Sequence[float]) -> Population:
     """Return made-up people who hold what the sliders say; by default all alike."""
     part, people = plan.parts[0], plan.reports
-    if len(plan.parts) > 1 or not shares or len(part.labels) > _MOST_SLIDERS:
+    # Of another question, the sliders have not come yet.
+    if len(plan.parts) > 1 or len(shares) != len(_sliders(plan)):
         return uniform(plan, people, seed=int(np.random.default_rng().integers(2**31)))
     shape = part.question.shape
     wanted = np.clip(np.array(shares, dtype=np.float64), 0.0, 100.0)

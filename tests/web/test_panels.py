@@ -1,0 +1,117 @@
+"""What the panels show of every kind of survey: whole, escaped, and true to the plan."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from chaffinch.planning.survey_file import survey_from
+from chaffinch.plans.meaning import right_guesses
+from chaffinch.web.plan_panel import STOPS, plan_page, price_task
+from chaffinch.web.planned import planned
+from chaffinch.web.tasks import TASKS
+from chaffinch.web.worker import News
+
+NASTY = "<i>&\"'"
+HEAD = "users = 300\nepsilon = 4\ndelta = 1e-6\nanyway = true\n"
+SURVEYS = {
+    "bit": '[questions.q]\nkind = "bit"',
+    "choice": f'[questions.q]\nkind = "choice"\nvalues = ["a", {json.dumps(NASTY)}]\nmissing = "count"',
+    "flags": '[questions.q]\nkind = "flags"\nnames = ["a", "b", "c"]',
+    "number": '[questions.q]\nkind = "number"\nlow = -5\nhigh = 20\nunit = "°C"\nquantiles = true',
+    "number with gaps": '[questions.q]\nkind = "number"\nlow = 0\nhigh = 1\nmissing = "count"',
+    "several": 'rounds = 2\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"\nmissing = "yes"',
+    "cross": 'cross = ["a", "b"]\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"',
+    "reports": 'contributions = 2\n[questions.a]\nkind = "bit"\nmissing = "no"',
+}
+EMPTY = {"input", "meta", "link", "br"}
+
+
+class Whole(HTMLParser):
+    """Reads a fragment, and notes what is not closed, and every id."""
+
+    def __init__(self, fragment: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.feed(fragment)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def fragments(task: str, **given: Any) -> dict[str, str]:
+    """Return what a task puts in which place."""
+    news: list[News] = []
+    TASKS[task](news.append, **given)
+    found = {one["to"]: one["html"] for one in news if "to" in one}
+    for name, html in found.items():
+        whole = Whole(html)
+        assert whole.open == [], name
+        assert len(whole.ids) == len(set(whole.ids)), name
+    return found
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
+    text = HEAD + SURVEYS[name]
+    found = fragments("plan", text=text)
+    assert set(found) == {"promise", "example", "ways", "code", "who"}
+    _, plan = planned(text, lambda _: None)
+    assert plan.id == survey_from(text).plan().id
+    assert f">{right_guesses(4.0, 1e-6)}</strong>" in found["promise"]
+    assert plan.id[:12] in found["code"]
+    assert found["ways"].count('class="badge"') == 1
+    tried = fragments("try", text=text, shares=[70.0, 20.0, 10.0])
+    assert set(tried) == {"out", "views", "guess"}
+    assert "intervals hold the truth" in tried["out"]
+    assert "<i>" not in "".join([*found.values(), *tried.values()])
+
+
+def test_a_promise_costs_what_its_plan_says() -> None:
+    text = HEAD.replace("epsilon = 4", "epsilon = 1.2") + SURVEYS["bit"]
+    news: list[News] = []
+    price_task(news.append, text=text)
+    (stops,) = [one["stops"] for one in news if "stops" in one]
+    assert [float(one["epsilon"]) for one in stops] == list(STOPS)
+    errors = [float(one["error"]) for one in stops if "error" in one]
+    assert len(errors) > len(STOPS) // 2
+    assert all(after <= before for before, after in zip(errors, errors[1:], strict=False))
+    near = min(stops, key=lambda one: abs(float(one["epsilon"]) - 1.2))
+    margin = planned(text, lambda _: None)[1].margin()
+    assert float(near["error"]) == pytest.approx(100 * margin, rel=0.2)
+
+
+def test_reach_is_planned_and_its_faults_are_told() -> None:
+    form = {
+        "publishers": "daily = 2,000\nradio 1000",
+        "epsilon": "2",
+        "delta": "1e-4",
+        "frequencies": "1",
+    }
+    found = fragments("reach", form=form)
+    assert set(found) == {"reach"}
+    assert "--publisher daily=2000 --publisher radio=1000" in found["reach"]
+    for name, bad in (("publishers", "daily = many"), ("epsilon", "x"), ("publishers", "a=1\na=2")):
+        with pytest.raises(ValueError, match="must be"):
+            TASKS["reach"](lambda _: None, form=form | {name: bad})
+
+
+def test_the_panel_is_whole_before_anything_is_planned() -> None:
+    whole = Whole("".join(plan_page()))
+    assert whole.open == []
+    assert {"asked", "dial", "state", "promise", "example", "ways", "code", "trying"} <= set(
+        whole.ids
+    )
