@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,16 +15,17 @@ from chaffinch.web.plan_panel import STOPS, plan_page, price_task
 from chaffinch.web.planned import planned
 from chaffinch.web.tasks import TASKS
 from chaffinch.web.worker import News
+from tests.tiers import all_but
 
 NASTY = "<i>&\"'"
 HEAD = "users = 300\nepsilon = 4\ndelta = 1e-6\nanyway = true\n"
 SURVEYS = {
     "bit": '[questions.q]\nkind = "bit"',
-    "choice": f'[questions.q]\nkind = "choice"\nvalues = ["a", {json.dumps(NASTY)}]\nmissing = "count"',
+    "choice": f'[questions.q]\nkind = "choice"\nvalues = ["a", {json.dumps(NASTY)}]',
     "flags": '[questions.q]\nkind = "flags"\nnames = ["a", "b", "c"]',
     "number": '[questions.q]\nkind = "number"\nlow = -5\nhigh = 20\nunit = "°C"\nquantiles = true',
     "number with gaps": '[questions.q]\nkind = "number"\nlow = 0\nhigh = 1\nmissing = "count"',
-    "several": 'rounds = 2\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"\nmissing = "yes"',
+    "several": 'rounds = 2\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"',
     "cross": 'cross = ["a", "b"]\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"',
     "reports": 'contributions = 2\n[questions.a]\nkind = "bit"\nmissing = "no"',
 }
@@ -46,7 +48,9 @@ class Whole(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.handle_starttag(tag, attrs)
+        if tag not in EMPTY:
+            self.open.pop()
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -64,7 +68,7 @@ def fragments(task: str, **given: Any) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", SURVEYS)
+@pytest.mark.parametrize("name", all_but(SURVEYS, "reports"))
 def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     text = HEAD + SURVEYS[name]
     found = fragments("plan", text=text)
@@ -74,7 +78,7 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert f">{right_guesses(4.0, 1e-6)}</strong>" in found["promise"]
     assert plan.id[:12] in found["code"]
     assert found["ways"].count('class="badge"') == 1
-    tried = fragments("try", text=text, shares=[70.0, 20.0, 10.0])
+    tried = fragments("try", text=text, shares=[70.0])
     assert set(tried) == {"out", "views", "guess"}
     assert "intervals hold the truth" in tried["out"]
     assert "<i>" not in "".join([*found.values(), *tried.values()])
@@ -88,19 +92,14 @@ def test_a_promise_costs_what_its_plan_says() -> None:
     assert [float(one["epsilon"]) for one in stops] == list(STOPS)
     errors = [float(one["error"]) for one in stops if "error" in one]
     assert len(errors) > len(STOPS) // 2
-    assert all(after <= before for before, after in zip(errors, errors[1:], strict=False))
+    assert all(after <= before for before, after in pairwise(errors))
     near = min(stops, key=lambda one: abs(float(one["epsilon"]) - 1.2))
     margin = planned(text, lambda _: None)[1].margin()
     assert float(near["error"]) == pytest.approx(100 * margin, rel=0.2)
 
 
 def test_reach_is_planned_and_its_faults_are_told() -> None:
-    form = {
-        "publishers": "daily = 2,000\nradio 1000",
-        "epsilon": "2",
-        "delta": "1e-4",
-        "frequencies": "1",
-    }
+    form = {"publishers": "daily = 2,000\nradio 1000", "epsilon": "2", "delta": "1e-4"}
     found = fragments("reach", form=form)
     assert set(found) == {"reach"}
     assert "--publisher daily=2000 --publisher radio=1000" in found["reach"]
@@ -112,6 +111,5 @@ def test_reach_is_planned_and_its_faults_are_told() -> None:
 def test_the_panel_is_whole_before_anything_is_planned() -> None:
     whole = Whole("".join(plan_page()))
     assert whole.open == []
-    assert {"asked", "dial", "state", "promise", "example", "ways", "code", "trying"} <= set(
-        whole.ids
-    )
+    places = {"promise", "example", "ways", "code", "price", "who", "out", "guess", "views"}
+    assert places < set(whole.ids)

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from chaffinch.web import plan_panel, reach_panel, run_panel, try_panel
+from collections.abc import Mapping
 
-TASKS = {**plan_panel.TASKS, **try_panel.TASKS, **run_panel.TASKS, **reach_panel.TASKS}
+from chaffinch.web import plan_panel, reach_panel, run_panel, try_panel
+from chaffinch.web.worker import Task
+
+TASKS: Mapping[str, Task] = {
+    **plan_panel.TASKS,
+    **try_panel.TASKS,
+    **run_panel.TASKS,
+    **reach_panel.TASKS,
+}
