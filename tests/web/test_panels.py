@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaffinch.planning.survey_file import survey_from
-from chaffinch.plans.meaning import right_guesses
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.web.plan_panel import STOPS, plan_page, price_task
 from chaffinch.web.planned import planned
 from chaffinch.web.tasks import TASKS

@@ -50,8 +50,28 @@ _LONGEST_NAME = 12
 
 def statement_page(statement: Statement) -> str:
     """Return the whole page."""
+    return html_page(
+        statement.title,
+        head=_statement_head(statement),
+        main=_statement_main(statement),
+        kind=RELEASE_PAGE,
+    )
+
+
+def statement_inside(statement: Statement) -> str:
+    """Return what stands on the page below its title, for another page that shows it."""
+    return _statement_head(statement) + _statement_main(statement)
+
+
+def _statement_head(statement: Statement) -> str:
     warnings = "\n".join(f"<p>{escape(said)}</p>" for said in statement.warnings)
     byline = " · ".join(statement.byline)
+    return (f'<p class="byline">{escape(byline)}</p>\n' if byline else "") + (
+        f'<div class="warning">{warnings}</div>\n' if warnings else ""
+    )
+
+
+def _statement_main(statement: Statement) -> str:
     found = [
         f"<section>{''.join(_found(section, statement.level))}</section>\n"
         for section in statement.sections
@@ -61,11 +81,8 @@ def statement_page(statement: Statement) -> str:
         for section in statement.sections
     ]
     reading = "".join(f"<li>{escape(line)}</li>\n" for line in statement.reading)
-    return html_page(
-        statement.title,
-        head=(f'<p class="byline">{escape(byline)}</p>\n' if byline else "")
-        + (f'<div class="warning">{warnings}</div>\n' if warnings else ""),
-        main="".join(found)
+    return (
+        "".join(found)
         + _note_list(statement.notes)
         + f"<section><h2>What is promised</h2>\n{promise_box(statement)}"
         + _folded("The guarantee, term by term", _definitions(statement.terms))
@@ -74,8 +91,7 @@ def statement_page(statement: Statement) -> str:
         + "".join(numbers)
         + _folded("How to read this", f"<ul>{reading}</ul>\n")
         + _folded("Facts to check by", _definitions(statement.facts))
-        + "</section>\n",
-        kind=RELEASE_PAGE,
+        + "</section>\n"
     )
 
 
@@ -315,8 +331,3 @@ def _note_list(notes: Sequence[str]) -> str:
     """Return small print, or nothing where there is none."""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f'<ul class="soft">{items}</ul>\n' if notes else ""
-
-
-def statement_main(statement: Statement) -> str:
-    """Return what stands on the page below its title."""
-    return "".join("".join(_section_html(one, statement.level)) for one in statement.sections)

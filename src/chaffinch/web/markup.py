@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chaffinch.charts.svg import escape
+from chaffinch.cards import escape
 
 _EMPTY = frozenset({"input", "link", "meta", "br"})
 """Elements that have nothing in them."""

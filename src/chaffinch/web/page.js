@@ -162,8 +162,8 @@ function planning(form) {
   function showOdds(right) {
     const number = form.querySelector("#promise .odds");
     if (number) number.textContent = right;
-    document.querySelectorAll("#dots circle").forEach((dot, at) => {
-      dot.setAttribute("class", at < 50 ? "dot-luck" : at < right ? "dot-leak" : "dot-wrong");
+    document.querySelectorAll("#promise .guesses circle").forEach((dot, at) => {
+      dot.setAttribute("class", at < 50 ? "cf-luck" : at < right ? "cf-leak" : "cf-wrong");
     });
   }
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from chaffinch.charts.curves import privacy_curve
-from chaffinch.charts.estimates import estimates_chart, number_chart
+from chaffinch.charts.estimates import counts_chart, number_chart
+from chaffinch.charts.guesses import LEGEND, guesses_chart, legend_mark
 from chaffinch.charts.price import PriceFigure, PricePoint, price_chart
 from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
 from chaffinch.charts.svg import element
@@ -20,8 +21,8 @@ from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.price_curve import price
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.planning.wishes import default_delta
-from chaffinch.plans.meaning import right_guesses
 from chaffinch.plans.plan import Plan
+from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
 from chaffinch.questions import Cross, Number
 from chaffinch.web.frame import card, code_block, folded, table
@@ -360,7 +361,7 @@ def promise_html(plan: Plan) -> Markup:
             tag("span", "A coin gets 50.", class_="soft"),
             class_="large",
         ),
-        dots(right),
+        dots(plan.guarantee.odds),
         tag("p", "What if …", class_="soft"),
         tag("div", *buttons, class_="chips"),
         tag(
@@ -388,37 +389,11 @@ def _chance(delta: float) -> str:
     return f"1 in {math.floor(1 / delta):,}"
 
 
-def dots(right: int) -> Markup:
+def dots(odds: Odds) -> Markup:
     """Return a hundred guessers: right by luck, right because of what is seen, and wrong."""
-    marks = []
-    for at in range(100):
-        kind = "luck" if at < 50 else "leak" if at < right else "wrong"
-        marks.append(
-            Markup(
-                element(
-                    "circle",
-                    cx=8 + 16 * (at % 20),
-                    cy=8 + 16 * (at // 20),
-                    r=6,
-                    class_=f"dot-{kind}",
-                )
-            )
-        )
-    words = f"Of 100 guessers 50 are right by luck, {right - 50} more because of what is seen."
-    drawn = tag(
-        "svg", *marks, viewBox="0 0 320 80", class_="dots", role="img", aria_label=words, id="dots"
-    )
-    legend = tag(
-        "p",
-        tag("span", "●", class_="luck"),
-        " right by luck ",
-        tag("span", "●", class_="leak"),
-        " right because of what is seen ",
-        tag("span", "○", class_="soft"),
-        " wrong",
-        class_="soft",
-    )
-    return join(drawn, legend)
+    legend = [tag("span", Markup(legend_mark(kind)), f" {words} ") for kind, words in LEGEND]
+    drawn = Markup(guesses_chart(odds).svg(name="guesses", styled=False))
+    return join(tag("div", drawn, class_="guesses"), tag("p", *legend, class_="soft legend"))
 
 
 def ways_html(plan: Plan) -> Markup:
@@ -527,23 +502,30 @@ def _example(plan: Plan, name: str) -> Markup:
         assert isinstance(number, Number)  # noqa: S101 - nothing else has that shape
         width = number.high - number.low
         mean, half = number.low + 0.42 * width, margin * width
-        chart = number_chart(name, (mean, mean - half, mean + half), level=_LEVEL, unit=number.unit)
+        chart = number_chart(
+            name,
+            (mean, mean - half, mean + half),
+            level=_LEVEL,
+            unit=number.unit,
+            within=(number.low, number.high),
+        )
     else:
         labels = part.labels[:_MOST_VALUES]
         weights = 1.0 / np.arange(1, len(labels) + 1)
         # Flags and bits are held by some; of several values everybody has one.
         alone = part.question.shape in ("bit", "flags")
         shares = 0.6 * weights if alone else weights / weights.sum()
-        found, half = shares * reports, margin * reports
+        half = margin * reports
         wide = plan.margin(question=name, together=True) * reports
-        chart = estimates_chart(
-            name,
-            labels,
-            found,
-            each=(np.maximum(found - half, 0), np.minimum(found + half, reports)),
-            together=(np.maximum(found - wide, 0), np.minimum(found + wide, reports)),
-            level=_LEVEL,
-        )
+
+        def around(count: float, far: float) -> tuple[float, float]:
+            return max(count - far, 0.0), min(count + far, float(reports))
+
+        rows = [
+            (label, count, around(count, half), around(count, wide))
+            for label, count in zip(labels, (shares * reports).tolist(), strict=True)
+        ]
+        chart = counts_chart(name, rows, level=_LEVEL, unit="people", crowd=reports)
     return tag("figure", Markup(chart.svg(name=f"example-{name}", styled=False)))
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from chaffinch import Audience, Target, reach
 from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.errors import InvalidInput
-from chaffinch.plans.meaning import right_guesses
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.web.frame import card, code_block, facts, folded, table
 from chaffinch.web.markup import Markup, join, tag
@@ -86,7 +85,7 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
 
 
 def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> Markup:
-    right = right_guesses(plan.epsilon, plan.delta)
+    right = plan.guarantee.odds.right
     promise, *rest = plan.explain().split("\n\n")
     publishers = " ".join(
         f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()
@@ -119,7 +118,7 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
                     " are right.",
                     class_="large",
                 ),
-                dots(right),
+                dots(plan.guarantee.odds),
                 folded(
                     "Why is that true?",
                     tag("p", promise),

@@ -10,13 +10,13 @@ from typing import Any
 import chaffinch as cf
 from chaffinch import reach
 from chaffinch.errors import ChaffinchError
-from chaffinch.release.page import statement_main
+from chaffinch.release.page import statement_inside
 from chaffinch.release.publication import Publication
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, table
-from chaffinch.web.markup import Markup, tag
+from chaffinch.web.markup import Markup, join, tag
 
-FILES = (".json", ".csv", ".html")
+FILES = (".json", ".csv", ".parquet", ".html")
 
 
 def results_page(folder: Folder) -> Iterator[Markup]:
@@ -49,6 +49,12 @@ def load(path: Path) -> Any:
         return None
 
 
+def files_html(word: str) -> Markup:
+    """Return where the files of a release are to be had."""
+    links = [tag("a", name, href=f"./{word}/{name}") for name in (f"release{one}" for one in FILES)]
+    return tag("p", *(join(one, " ") for one in links), class_="files")
+
+
 def release_html(release: Publication) -> Markup:
     """Return what a release says, as its page does."""
-    return tag("div", Markup(statement_main(release.statement())), class_="release")
+    return tag("div", Markup(statement_inside(release.statement())), class_="release")

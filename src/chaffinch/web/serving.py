@@ -15,7 +15,7 @@ from chaffinch.web.folder import Folder
 from chaffinch.web.frame import page
 from chaffinch.web.plan_panel import plan_page
 from chaffinch.web.reach_panel import reach_page
-from chaffinch.web.results_panel import FILES, load, release_html, results_page
+from chaffinch.web.results_panel import FILES, files_html, load, release_html, results_page
 from chaffinch.web.run_panel import paid, run_page, wanted
 from chaffinch.web.site import Site, fault_document, file_response, html_response, json_response
 from chaffinch.web.survey_form import Form, survey_text
@@ -85,7 +85,13 @@ class Pages:
     async def _release(self, request: Request) -> Response:
         release = await asyncio.to_thread(self._found, request)
         return html_response(
-            page("results", release.title or "Release", release_html(release), depth=1)
+            page(
+                "results",
+                release.title or "Release",
+                release_html(release),
+                files_html(request.parameters["release"]),
+                depth=1,
+            )
         )
 
     async def _release_file(self, request: Request) -> Response:

@@ -15,7 +15,9 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
-from chaffinch.charts.svg import STYLE
+from chaffinch.cards import DARK, LIGHT, PAPER
+from chaffinch.charts.html_page import BOX_STYLE
+from chaffinch.charts.svg import RULES
 from chaffinch.errors import ChaffinchError
 from chaffinch.services.http import Application, Handler, Request, Response, Room, refusal
 from chaffinch.wire.problems import Kind, Problem
@@ -98,6 +100,13 @@ class Site(Application):
         return {name: values[-1] for name, values in fields.items()}
 
 
+_STYLE = f""":root {{ {LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {DARK} }} }}
+@media print {{ :root {{ {LIGHT}; {PAPER} }} }}
+{RULES}
+{BOX_STYLE}
+"""
+"""The look of all pages and pictures, before what only these pages have."""
 _STRANGER = refusal(Problem(Kind.UNKNOWN_PATH))
 """Strangers learn nothing: for them there is nothing here."""
 
@@ -106,7 +115,7 @@ def _static(name: str) -> Handler:
     async def handler(_request: Request) -> Response:
         content = resources.files("chaffinch.web").joinpath(name).read_bytes()
         if name == "page.css":
-            content = STYLE.encode() + b"\n" + content
+            content = _STYLE.encode() + content
         return Response.of(200, content, _TYPES[name.rpartition(".")[2]])
 
     return handler
