@@ -127,7 +127,8 @@ function planning(form) {
     });
   }
 
-  function later() { about(); clearTimeout(timer); timer = setTimeout(plan, PAUSE); }
+  // From now on nothing counts that is told of the plan before.
+  function later() { latest += 1; about(); clearTimeout(timer); timer = setTimeout(plan, PAUSE); }
 
   function load(details) {
     const wanted = latest;

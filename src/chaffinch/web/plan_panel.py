@@ -188,7 +188,7 @@ def _dials() -> Markup:
         ),
         tag("span", " %", tag("span", id="people")),
         tag("output", "", id="state", role="status"),
-        class_="lead",
+        class_="boxes",
     )
     dial = tag(
         "input",
