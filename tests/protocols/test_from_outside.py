@@ -378,31 +378,36 @@ def test_a_protocol_is_registered_once_and_whole(kary: Any) -> None:
 
     for wrong, words in (
         (kary, "a subclass of chaffinch.protocols.Protocol"),
-        (Half, "says its shapes, seconds, draw_tallies, encode_many"),
+        (Half, "one that says its shapes, seconds, draw_tallies, encode_many"),
         (variant(kind="flips"), "one that is not taken"),
         (variant(kind="k-ary"), "one that is not taken"),
         (variant(kind="local"), "one that is not taken"),
         (variant(kind="Mine!"), "lower-case words"),
         (variant(shapes=()), "some of bit, choice, number, flags"),
-        (variant(shapes=("choice", "number")), "one that says its thermometer"),
+        (variant(shapes=("bit", "choice", "number", "flags")), "one that says its thermometer"),
         (variant(shapes=("word",)), "some of bit, choice, number, flags"),
         (variant(__annotations__={"share": "float"}), "whole numbers, texts, fractions"),
         (variant(__init__=lambda self, chance: None), "its fields: redraw_probability"),  # noqa: ARG005
+        (
+            variant(__annotations__={"share": "int"}, __init__=lambda self, chance: None),  # noqa: ARG005
+            "its fields: redraw_probability, share. Got",
+        ),
         (type("Loose", (kary.KaryResponse,), {"kind": "loose"}), "a dataclass"),
         (variant(mechanisms=(3,)), "a tuple of classes of mechanisms"),
         (variant(mechanisms=None), "a tuple of classes of mechanisms"),
         (variant(mechanisms=Fresh), "a tuple of classes of mechanisms"),
-        (variant(seconds=None), "seconds of Mine must be EncodingSeconds"),
-        (variant(seconds=1e-6), "seconds of Mine must be EncodingSeconds"),
-        (variant(__annotations__={"share": "Share"}), "name 'Share' is not defined"),
+        (variant(seconds=None), "EncodingSeconds"),
+        (variant(seconds=1e-6), "EncodingSeconds"),
         (variant(mechanisms=(Untold,)), "one that is not taken"),
         (variant(mechanisms=(Bad,)), "lower-case words"),
         (variant(mechanisms=(Nameless,)), "lower-case words"),
         (variant(mechanisms=(Fresh, Taken)), "one that is not taken"),
-        (variant(mechanisms=(Fresh, Empty)), "mechanism Empty must be one that says its"),
+        (variant(mechanisms=(Fresh, Empty)), "one that says its"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=f"must be {words}"):
             protocols.register(wrong)
+    with pytest.raises(InvalidInput, match="name 'Share' is not defined"):
+        protocols.register(variant(__annotations__={"share": "Share"}))
     assert protocols.every_protocol() == known
     assert mechanism_documents._ADDED.keys() == {"kary-responders"}, "all of a protocol or nothing"  # noqa: SLF001
     with pytest.raises(InvalidInput, match="mechanism must be one of") as refused:

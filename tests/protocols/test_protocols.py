@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chaffinch import privacy
+from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import (
     Decoys,
@@ -32,7 +32,7 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots, flip_values, overflow
-from chaffinch.protocols.registry import variant_names
+from chaffinch.protocols.registry import named_variants, row_name, variant_names
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.cases import each_case
 from tests.encoding import test_transcripts as transcripts
@@ -100,6 +100,36 @@ def test_codes_have_names() -> None:
 def test_every_way_has_a_name_also_one_in_clear_or_by_wish_alone() -> None:
     names = variant_names(Number(0, 10))
     assert {name.partition(",")[0] for name in names} >= {"number in 8 bits", "signed decoys"}
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("number in 8 bits, total seen", "8 bits, total"),
+        ("flips, 4 copies", "flips, 4 copies"),
+        ("number in 2 bits; flips", "2 bits; flips"),
+    ],
+)
+def test_tables_print_names_without_what_is_clear(name: str, printed: str) -> None:
+    assert row_name(name) == printed
+
+
+def test_the_room_has_the_names_that_it_says_and_no_other() -> None:
+    assert protocols.Flips is Flips
+    with pytest.raises(AttributeError, match="no attribute 'Flops'"):
+        _ = protocols.Flops
+
+
+def test_ways_are_asked_for_one_by_one_or_by_their_protocol() -> None:
+    question = Choice(["a", "b", "c"])
+    names = variant_names(question)
+    signed = [name for name in names if name.startswith("signed decoys")]
+    assert len(signed) > 2
+    assert [one.name for one in named_variants(question, 64, "signed decoys")] == signed
+    assert [one.name for one in named_variants(question, 64, "signed-decoys")] == signed
+    assert [one.name for one in named_variants(question, 64, signed[1])] == signed[1:2]
+    assert named_variants(question, 64, "") == []
+    assert named_variants(question, 64, "signed") == []
 
 
 def test_only_reports_with_few_slots_run_out_of_them() -> None:
