@@ -244,18 +244,24 @@ def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) 
     assert "table.comma: is not known here" in done.err
 
 
-@pytest.mark.parametrize(("name", "notes"), [("member", 0), (CANARY, 1)])
-def test_an_only_column_of_another_name_is_said(
-    cli: Callable[..., Done], folder: Path, name: str, notes: int
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_an_only_column_of_another_name_is_refused(
+    cli: Callable[..., Done], folder: Path, verb: str
 ) -> None:
-    (folder / "one.csv").write_text("\n".join([name, *["yes", "no"] * (USERS // 2)]) + "\n")
-    words = ["check", folder / "survey.toml", "--data", folder / "one.csv"]
+    lines = ["has_hiv", *["yes", "no"] * (USERS // 2)]
+    (folder / "one.csv").write_text("\n".join(lines) + "\n")
+    words = [verb, folder / "survey.toml", "--data", folder / "one.csv", "-q"]
+    words += ["-o", folder / "out"] if verb == "run" else []
     done = cli(*words)
-    assert done.code == 0, done.err
-    note = "the table: its only column, which has another name, answers 'member'"
-    assert done.err.splitlines() == [note] * notes
-    assert CANARY not in done.out
-    assert cli(*words, "--column", name).err == ""
+    assert (done.code, done.out) == (2, "")
+    assert "'member' must be in the table. Got only the column 'has_hiv'." in done.err
+    assert "--column has_hiv" in done.err
+    assert not (folder / "out").exists()
+    done = cli(*words, "--column", "has_hiv")
+    assert (done.code, done.err) == (0, "")
+    survey = folder / "survey.toml"
+    survey.write_text(survey.read_text() + 'column = "has_hiv"\n')
+    assert cli("check", *words[1:5]).code == 0
 
 
 def test_numbers_as_people_write_them(cli: Callable[..., Done], folder: Path) -> None:

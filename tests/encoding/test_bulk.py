@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from chaffinch.encoding import bulk
@@ -83,16 +84,43 @@ def test_columns_may_have_other_names() -> None:
     assert both.tolist() == [0, 1]
 
 
-def test_the_only_column_needs_no_name_but_keeps_one_that_is_asked_for() -> None:
+def test_the_only_column_of_another_name_answers_nothing_unless_it_is_said_to(
+    tmp_path: Path,
+) -> None:
     plan = plans.plan_of(TEA, users=3)
-    assert encode_many({"x": [True]}, plan).messages.tolist() == [0]
-    assert encode_many({"x": [True]}, plan, columns={"tea": "x"}).messages.tolist() == [0]
+    table = {"has_hiv": [True]}
+    assert encode_many(table, plan, columns={"tea": "has_hiv"}).messages.tolist() == [0]
+    assert encode_many({"tea": [True]}, plan).messages.tolist() == [0]
+    cells = "has_hiv\n" + "yes\n" * 50
+    for other in (table, pa.table(table | {"has_hiv": ["no"] * 50}), write(tmp_path, cells)):
+        with pytest.raises(InvalidTable, match="'tea' must be in the table") as caught:
+            encode_many(other, plan)
+        assert "Got only the column 'has_hiv'" in caught.value.message
+        assert "--column has_hiv (columns={'tea': 'has_hiv'})" in caught.value.hint
     with pytest.raises(InvalidTable, match="'y' must be in the table"):
-        encode_many({"x": [True]}, plan, columns={"tea": "y"})
+        encode_many(table, plan, columns={"tea": "y"})
     with pytest.raises(InvalidTable, match="'tea' must be in the table"):
         encode_many({"x": [True], "y": [True]}, plan)
     with pytest.raises(InvalidTable, match="must be in the table"):
         encode_many({"x": [True]}, plans.plan_of(TEA, DRINK, users=3))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["secret", *["mate"] * 50], ["secret", "milk", "water"], ["secret", "mate", *["milk"] * 50]],
+    ids=["no answers", "few rows", "not all"],
+)
+def test_a_name_that_may_be_a_cell_is_not_shown(tmp_path: Path, lines: list[str]) -> None:
+    """Only where the cells below are answers, every one, it was no cell among them."""
+    with pytest.raises(InvalidTable, match="another name") as caught:
+        encode_many(write(tmp_path, "\n".join(lines)), plans.plan_of(DRINK, users=3))
+    assert "secret" not in str(caught.value)
+    assert "--column NAME" in caught.value.hint
+
+
+@pytest.mark.parametrize("answers", [[True, False], np.array([True, False]), pa.array([1, 0])])
+def test_bare_answers_need_no_name(answers: object) -> None:
+    assert encode_many(answers, plans.plan_of(TEA, users=3)).messages.tolist() == [0]
 
 
 @pytest.mark.parametrize("columns", [["tea"], "tea", {"coffee": "x"}, {"tea": "x", "coffee": "x"}])
@@ -119,16 +147,17 @@ def test_a_first_line_that_is_an_answer_is_no_name(
     plan = plans.plan_of(part, users=3)
     with pytest.raises(InvalidTable, match="first line that is itself an answer"):
         encode_many(write(tmp_path, text), plan)
-    assert len(encode_many(write(tmp_path, f"what they said\n{text}"), plan)) == 2
-
-
-def test_a_name_that_is_an_answer_is_one_where_names_are_certain() -> None:
-    assert encode_many({"milk": ["milk"]}, plans.plan_of(DRINK, users=3)).messages.tolist() == [0]
+    (name,) = plan.questions
+    table = write(tmp_path, f"what they said\n{text}")
+    assert len(encode_many(table, plan, columns={name: "what they said"})) == 2
+    assert len(encode_many(write(tmp_path, f"{name}\n{text}"), plan)) == 2
 
 
 def test_a_column_of_flags_is_not_taken_for_one_of_its_flags() -> None:
     plan = plans.plan_of(LOOKS, users=3)
-    assert encode_many({"dark": ["large", "dark"]}, plan).messages.tolist() == [1, 0]
+    columns = {"looks": "dark"}
+    told = encode_many({"dark": ["large", "dark"]}, plan, columns=columns).messages
+    assert told.tolist() == [1, 0]
 
 
 def test_all_flag_columns_and_no_others_are_enough() -> None:
@@ -146,9 +175,8 @@ def test_errors_name_column_and_row(monkeypatch: pytest.MonkeyPatch) -> None:
         answers[place] = "perhaps"
         with pytest.raises(InvalidTable, match=f"column 'x', row {place + 1}"):
             encode_many({"x": answers, "y": answers}, plan, columns={"tea": "x"})
-        # The name of a column that nobody asked for may be a cell: it is not repeated.
         with pytest.raises(InvalidTable, match=f"column 'tea', row {place + 1}"):
-            encode_many({"secret": answers}, plan)
+            encode_many(answers, plan)
 
 
 def test_errors_name_the_flag_that_is_the_only_column() -> None:
@@ -222,7 +250,6 @@ def test_simulated_answers_are_of_the_first_round() -> None:
     ("questions", "text"),
     [
         ({"age": Number(0, 100)}, "age\n1,5\n"),
-        ({"years": Number(0, 100)}, "age\n1,5\n"),
         ({"age": Number(0, 100), "tea": Bit()}, "age;tea\n1,5;yes\n"),
         ({"looks": Flags(["dark"])}, "dark\nyes\n"),
         ({"looks": Flags(["dark", "large"])}, "dark;large\nyes;no\n"),

@@ -8,7 +8,9 @@ which says nothing about who sent them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
-from chaffinch.tables.arrays import rows_of
+from chaffinch.tables.arrays import plain_array, rows_of
 from chaffinch.tables.cell_faults import all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
 from chaffinch.tables.dialect import settings_from
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 MESSAGES_PER_BATCH = 1 << 21
 ROWS = 1 << 16
+_ROWS_LOOKED_AT = 1_000
+_FEW_ROWS = 20
+"""Of fewer rows nobody knows whether a first line before them is a name or a cell."""
 
 
 def encode_many(
@@ -215,7 +220,8 @@ def find_columns(
 ) -> tuple[AnswerColumns, ...]:
     """Return where each question is answered.
 
-    Flags without a column of their own may have one yes/no column each, named after them.
+    Flags without a column of their own may have one yes/no column each, named after them. A bare
+    sequence of answers has no name, and answers the only question.
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidInput(
@@ -225,10 +231,13 @@ def find_columns(
     names = list(asked_apart(questions))
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
-    if len(names) == 1 and not given and len(table.columns) == 1:
-        found = [_sole_column(names[0], questions[names[0]], table)]
-    else:
-        found = [_columns_for(name, one, table, given) for name, one in questions.items()]
+    found = [_columns_for(name, one, table, given) for name, one in questions.items()]
+    if len(names) == len(table.columns) == 1 and not given:
+        (place,) = found
+        if table.unnamed:
+            found = [replace(place, columns=table.columns)]
+        elif place.columns != table.columns:
+            raise _other_name(names[0], questions[names[0]], table)
     return tuple(
         replace(place, asked=name, substitutions=table.substitutions)
         for name, place in zip(questions, found, strict=True)
@@ -251,29 +260,49 @@ def _columns_for(
     return AnswerColumns(question, (column,), column, formats=(form,), gaps=table.gaps)
 
 
-def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
-    """Return the only column, unless it is no column of answers or its name is an answer."""
+def _other_name(asked: str, question: Question, table: Table) -> InvalidTable:
+    """Return why the only column does not answer the only question: it has another name."""
     (name,) = table.columns
-    if name == COLUMN and asked != COLUMN:
-        raise InvalidTable("one of answers", "messages that were encoded already")
-    if isinstance(question, Flags) and question.names == (name,):
-        return AnswerColumns(question, (name,), name, (name,), gaps=table.gaps)
+    if name == COLUMN:
+        return InvalidTable("one of answers", "messages that were encoded already")
     if table.names_may_be_cells and _is_answer(question, name):
-        raise InvalidTable(
+        return InvalidTable(
             "one with a name for its column",
             "a first line that is itself an answer",
             hint="add a line with the name of the column, or name it when the text is read",
         )
-    form = table.cell_format(name, question)
-    return AnswerColumns(question, (name,), asked, formats=(form,), gaps=table.gaps)
+    got, shown = "one column of another name", "NAME"
+    if not table.names_may_be_cells or _follow_answers(question, table):
+        got, shown = f"only the column {name!r}", name
+    return InvalidTable(
+        "in the table",
+        got,
+        column=asked,
+        hint="if the answers are in the column that is there, say so: "
+        f"--column {shlex.quote(shown)} (columns={{{asked!r}: {shown!r}}})",
+    )
 
 
-def _is_answer(question: Question, text: str) -> bool:
-    """Return whether a text is an answer by itself, not one that merely counts as unknown."""
+def _follow_answers(question: Question, table: Table) -> bool:
+    """Return whether the cells at the start of the only column are answers, every one of them.
+
+    Then its name, which is none, was no cell among them, and may be shown.
+    """
+    if not table.readable_again:
+        return False
+    with suppress(InvalidTable):
+        batch = next(table.batches(table.columns, rows=_ROWS_LOOKED_AT))
+        cells = plain_array(batch.column(0)).drop_null().unique().to_pylist()
+        return batch.num_rows >= _FEW_ROWS and all(_is_answer(question, one) for one in cells)
+    return False
+
+
+def _is_answer(question: Question, cell: object) -> bool:
+    """Return whether a cell is an answer by itself, not one that merely counts as unknown."""
     if isinstance(question, Choice):
-        return question.place(text) is not None
+        return question.place(cell) is not None
     try:
-        prepare_answer(question, text)
+        prepare_answer(question, cell)
     except InvalidAnswer:
         return False
     return True

@@ -163,10 +163,6 @@ def read_as_asked(
 ) -> Table:
     """Return the table with the formats of its numbers settled; report every guess."""
     places = _find_columns(asked.questions, table, columns)
-    if len(table.columns) == 1 and places[0].shown not in table.columns:
-        # Its name is not told: of a table without a first line for names it is a cell.
-        shown = places[0].shown
-        listener.say(f"the table: its only column, which has another name, answers {shown!r}")
     settled = settle_numbers(table, places)
     for words in settled.notes[len(table.notes) :]:
         listener.say(f"the table: {words}")

@@ -120,7 +120,7 @@ def column_numbers(
     table = answers if isinstance(answers, Table) else open_table(answers)
     named = [one for one in parts if one.answers_to is None]
     given = dict(columns or {})
-    if len(named) == 1 and not given and len(table.columns) == 1:
+    if len(named) == 1 and not given and table.unnamed:
         given = {named[0].name: table.columns[0]}
     apart = [asked_apart({one.name: one.question}) for one in named]
     places = [{name: given.get(name, name) for name in asked} for asked in apart]

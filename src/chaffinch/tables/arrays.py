@@ -34,6 +34,8 @@ class Opened:
     """What stands between the cells of a text."""
     groups: tuple[int, ...] = ()
     """The rows of each group of them that can be read apart from the others."""
+    unnamed: bool = False
+    """Whether it is one column that nobody has named."""
 
 
 def check_kinds(schema: pa.Schema) -> None:

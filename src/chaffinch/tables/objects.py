@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,10 +112,10 @@ def _capsule(source: Any) -> Opened:
         # A series of objects of several kinds is no Arrow array, but it is a sequence.
         if not isinstance(source, Iterable):
             raise _unreadable() from None
-        return _mapping({ONLY: source})
+        return _unnamed(_mapping({ONLY: source}))
     if pa.types.is_struct(whole.type):
         return _frame(pa.Table.from_struct_array(whole))
-    return _frame(pa.table({ONLY: whole}))
+    return _unnamed(_frame(pa.table({ONLY: whole})))
 
 
 def _frame(source: Any) -> Opened:
@@ -194,7 +195,7 @@ def _sequence(source: Iterable[Any]) -> Opened:
         return _rows(chain(start, items))
     if start and _speaks_arrow(start[0]) and hasattr(type(start[0]), "columns"):
         return _batches(chain(start, items))
-    return _mapping({ONLY: source if held else [*start, *items]})
+    return _unnamed(_mapping({ONLY: source if held else [*start, *items]}))
 
 
 def _batches(frames: Iterator[Any]) -> Opened:
@@ -252,6 +253,10 @@ def _column_or_fault(cells: list[Any], name: str, first_row: int) -> pa.Array | 
 
 # ----------------------------------------------------------------------------
 # Columns.
+
+
+def _unnamed(opened: Opened) -> Opened:
+    return replace(opened, unnamed=True)
 
 
 def _mapping(source: Mapping[str, Any]) -> Opened:

@@ -75,6 +75,8 @@ class Table:
     """Whether the names are a first line of text, which may be somebody's answers."""
     names_may_be_cells: bool = False
     """Whether the names may be such a line; a frame may be made of a text, too."""
+    unnamed: bool = False
+    """Whether it is a bare sequence of answers, whose column nobody has named."""
     readable_again: bool = True
     """Whether it can be read more than once, which a pipe cannot."""
     in_memory: bool = False
@@ -232,6 +234,7 @@ def _object_table(source: Any, settings: Settings, *, in_memory: bool) -> Table:
         readable_again=in_memory,
         in_memory=in_memory,
         names_may_be_cells=not isinstance(source, Mapping),
+        unnamed=opened.unnamed,
         settings=settings,
     )
 
