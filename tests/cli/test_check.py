@@ -50,10 +50,10 @@ def test_all_faults_are_told_before_planning(
     words = [verb, messy / "two.toml", "--data", messy / "people.csv"]
     done = cli(*words, *(["-o", messy / "out"] if verb == "run" else []))
     assert (done.code, done.out) == (2, "")
-    assert "Got 8 that are not:" in done.err
-    assert "1 cell of column 'age' must be from 0 to 60: row 3 (widen" in done.err
+    assert "Got 8 that are not, by rows as a spreadsheet counts:" in done.err
+    assert "1 cell of column 'age' must be from 0 to 60: row 4 (widen" in done.err
     assert "7 cells of column 'member' must be yes or no" in done.err
-    assert ": rows 7, 9, 1,200, 1,201, 1,202, …" in done.err
+    assert ": rows 8, 10, 1,201, 1,202, 1,203, …" in done.err
     assert CANARY not in done.err
     assert "9999" not in done.err
     assert not (messy / "out").exists()
@@ -66,9 +66,10 @@ def test_faults_as_json(cli: Callable[..., Done], messy: Path) -> None:
     error = json.loads(done.out)["error"]
     assert error["code"] == "invalid-table"
     assert [(one["column"], one["count"], one["rows"]) for one in error["details"]["faults"]] == [
-        ("age", 1, [3]),
-        ("member", 7, [7, 9, 1200, 1201, 1202]),
+        ("age", 1, [4]),
+        ("member", 7, [8, 10, 1201, 1202, 1203]),
     ]
+    assert {one["counted"] for one in error["details"]["faults"]} == {"as a spreadsheet counts"}
     assert CANARY not in done.out
 
 
@@ -94,9 +95,9 @@ def gaps(folder: Path) -> Path:
 def test_gaps_are_counted_and_what_to_do_is_told(cli: Callable[..., Done], gaps: Path) -> None:
     done = cli("check", gaps / "refused.toml", "--data", gaps / "people.csv")
     assert done.code == 2
-    assert "2 cells of column 'age' must be given, not missing: rows 5, 6" in done.err
+    assert "2 cells of column 'age' must be given, not missing: rows 6, 7" in done.err
     assert 'missing = "count" lets a gap be an answer like any other' in done.err
-    assert "1 cell of column 'age' must be a number: row 7" in done.err
+    assert "1 cell of column 'age' must be a number: row 8" in done.err
 
 
 def test_what_stands_for_a_gap_can_be_said(cli: Callable[..., Done], gaps: Path) -> None:

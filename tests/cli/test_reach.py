@@ -342,7 +342,8 @@ def test_ids_are_spelled_by_the_rule_of_the_plan(
     table.write_text("\n".join(lines) + "\n")
     refused = cli(*encoding(campaign, "daily"))
     assert refused.code == 2
-    assert "in row 6001, and none in row 6002" in " ".join(refused.err.split())
+    told = " ".join(refused.err.split())
+    assert "in row 6002, and none in row 6003, as a spreadsheet counts" in told
     assert "canary" not in refused.out + refused.err
     done = cli(*encoding(campaign, "daily"), "--unfit", "skip", "--missing", "skip")
     assert done.code == 0, done

@@ -67,7 +67,7 @@ def test_gaps_of_numbers_are_sent_as_one_device_sends_them() -> None:
         ["100", "unknown", "-9", "0"], plan, table={"missing_values": ["-9", "Unknown"]}
     )
     assert Counter(words.messages.tolist()) == {0: 3, 1: 1, 2: 2}
-    with pytest.raises(InvalidTable, match="row 2, must be a number"):
+    with pytest.raises(InvalidTable, match="row 1, counted from 0, must be a number"):
         encode_many(["100", "NA"], plan, table={"missing_values": ["-9"]})
 
 
@@ -173,15 +173,15 @@ def test_errors_name_column_and_row(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in range(5):
         answers: list[object] = [True] * 5
         answers[place] = "perhaps"
-        with pytest.raises(InvalidTable, match=f"column 'x', row {place + 1}"):
+        with pytest.raises(InvalidTable, match=f"column 'x', row {place}"):
             encode_many({"x": answers, "y": answers}, plan, columns={"tea": "x"})
-        with pytest.raises(InvalidTable, match=f"column 'tea', row {place + 1}"):
+        with pytest.raises(InvalidTable, match=f"column 'tea', row {place}"):
             encode_many(answers, plan)
 
 
 def test_errors_name_the_flag_that_is_the_only_column() -> None:
     plan = plans.plan_of(("looks", Flags(["dark"]), LEAST), users=3)
-    with pytest.raises(InvalidTable, match="column 'dark', row 2"):
+    with pytest.raises(InvalidTable, match="column 'dark', row 1"):
         encode_many({"dark": ["yes", "perhaps"]}, plan)
 
 

@@ -50,7 +50,7 @@ def test_a_missing_flag_column_is_named_by_the_question() -> None:
 
 def test_a_gap_is_refused_where_gaps_are() -> None:
     strict = ("looks", Flags(["dark mode", "large text"], missing="refuse"), LEAST)
-    with pytest.raises(InvalidTable, match="'dark mode', row 3"):
+    with pytest.raises(InvalidTable, match="'dark mode', row 2"):
         sent(TABLE, strict)
 
 

@@ -183,8 +183,8 @@ def test_what_is_wrong_in_one_of_several_files_is_told_with_its_name(tmp_path: P
     with pytest.raises(InvalidCells) as found:
         Local().encode(folder, plan, made)
     assert [(one.rows, one.hint.partition(";")[0]) for one in found.value.faults] == [
-        ((2,), "file 'a.csv'"),
-        ((4, 5), "file 'b.csv'"),
+        ((3,), "file 'a.csv'"),
+        ((5, 6), "file 'b.csv'"),
     ]
     (folder / "a.csv").write_text("answer\nv0\n")
     (folder / "b.csv").write_text("other\nv0\n")

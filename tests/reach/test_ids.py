@@ -184,26 +184,26 @@ def test_batches_keep_their_order_and_their_rows() -> None:
 @each_case(
     ("source", "row"),
     [
-        (["a", None, "b"], 2),
-        (["a", "b", ""], 3),
-        ([1, 2, 3, None], 4),
-        (pa.table({"id": pa.array(["a", None]).dictionary_encode()}), 2),
-        (csv("id\na\n\nb\n"), 2),
-        (csv('id,more\na,1\n"",2\n'), 2),
-        (pa.chunked_array([pa.array(["x"] * 70_000), pa.array([None], pa.string())]), 70_001),
+        (["a", None, "b"], 1),
+        (["a", "b", ""], 2),
+        ([1, 2, 3, None], 3),
+        (pa.table({"id": pa.array(["a", None]).dictionary_encode()}), 1),
+        (csv("id\na\n\nb\n"), 3),
+        (csv('id,more\na,1\n"",2\n'), 3),
+        (pa.chunked_array([pa.array(["x"] * 70_000), pa.array([None], pa.string())]), 70_000),
     ],
 )
 def test_a_missing_id_is_refused_by_its_row(source: Any, row: int) -> None:
     column = "id" if isinstance(source, Table) and len(source.columns) > 1 else None
-    with pytest.raises(InvalidTable, match=rf"Got none in row {row}\."):
+    with pytest.raises(InvalidTable, match=f"Got none in row {row}, "):
         digests_of(source, column=column)
 
 
 def test_all_missing_ids_are_told_at_once() -> None:
-    with pytest.raises(InvalidTable, match=r"Got none in 2 rows: 1, 2\."):
+    with pytest.raises(InvalidTable, match=r"Got none in 2 rows: 0, 1, counted from 0\."):
         digests_of([None, ""])
     gaps = pa.chunked_array([["x", None] * 40_000, [None]])
-    with pytest.raises(InvalidTable, match=r"Got none in 40,001 rows: 2, 4, 6, 8, 10, …\."):
+    with pytest.raises(InvalidTable, match="Got none in 40,001 rows: 1, 3, 5, 7, 9, …, counted"):
         digests_of(gaps)
 
 
@@ -236,7 +236,7 @@ def test_numbers_that_pandas_made_floats_are_refused() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InvalidTable, match="Got the type double"):
         digests_of(pandas.DataFrame({"id": [1, None]}))
-    with pytest.raises(InvalidTable, match="Got none in row 2"):
+    with pytest.raises(InvalidTable, match="Got none in row 1"):
         digests_of(pandas.DataFrame({"id": ["a", None]}))
 
 
@@ -304,7 +304,7 @@ def test_huge_counts_take_no_room() -> None:
     [[1, 0], [1, -1], [1, None], ["1", "x"], ["1", "1.0"], ["1", "-1"], ["1", "9" * 30], ["1", ""]],
 )
 def test_a_count_that_is_none_is_refused_by_its_row(views: list[Any]) -> None:
-    with pytest.raises(InvalidTable, match=r"Got something else in row 2\.") as caught:
+    with pytest.raises(InvalidTable, match="Got something else in row 1, ") as caught:
         digests_of({"id": ["a", "b"], "views": views}, counts="views")
     assert caught.value.column == "views"
 

@@ -256,8 +256,8 @@ def test_all_faults_are_told_at_once_and_none_is_shown() -> None:
         encode(texts, ruled(MAIL), publisher="daily", key=KEY)
     assert str(caught.value.message) == (
         "The table must be one with an id in every row, by the rule 'e-mail'. Got ids that do not "
-        "fit the rule 'e-mail' in 7 rows: 70001, 70003, 70004, 70005, 70006, …, and none in row "
-        "70002."
+        "fit the rule 'e-mail' in 7 rows: 70000, 70002, 70003, 70004, 70005, …, and none in row "
+        "70001, counted from 0."
     )
     assert "unfit" in caught.value.hint
     assert "--missing skip" in caught.value.hint
@@ -268,8 +268,8 @@ def test_all_faults_are_told_at_once_and_none_is_shown() -> None:
 def test_what_is_skipped_is_not_refused() -> None:
     texts = ["a@b.org", CANARY, ""]
     ways: list[tuple[dict[str, Any], str]] = [
-        ({"missing": "skip"}, "do not fit the rule 'e-mail' in row 2."),
-        ({"unfit": "skip"}, "Got none in row 3."),
+        ({"missing": "skip"}, "do not fit the rule 'e-mail' in row 1, counted from 0."),
+        ({"unfit": "skip"}, "Got none in row 2, counted from 0."),
     ]
     for options, words in ways:
         with pytest.raises(InvalidTable) as caught:

@@ -132,7 +132,9 @@ def test_a_cell_is_a_scalar_or_a_list_of_texts(case: str) -> None:
     content = b"".join(json.dumps({"a": cell, "b": 1}).encode() + b"\n" for cell in lines)
     table = open_table(io.BytesIO(content), format="jsonl")
     assert sum(batch.num_rows for batch in table.batches(["b"])) == len(lines)
-    with pytest.raises(InvalidTable, match=r"column 'a', row 7, must be .* or a list of texts"):
+    with pytest.raises(
+        InvalidTable, match="'a', row 7, counted from 1, must be .* or a list of texts"
+    ):
         list(table.batches(["a"]))
 
 

@@ -23,7 +23,7 @@ class TableOptions:
     """Where the answers are in a table."""
 
     column: str | None = None
-    """The column with the answers to a single question, if it has another name than the question."""
+    """The column with the answers to a single question, if its name is another one."""
     map: Annotated[list[str] | None, Parameter(negative=())] = None
     """QUESTION=COLUMN, for each question whose column has another name."""
     format: str | None = None

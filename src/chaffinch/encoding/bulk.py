@@ -194,7 +194,8 @@ def group_column(
     group: PublicGroup, table: Table, columns: Mapping[str, str] | None
 ) -> AnswerColumns:
     """Return where it is told to which public group a row belongs."""
-    return _columns_for(group.name, group.question, table, columns or {})
+    found = _columns_for(group.name, group.question, table, columns or {})
+    return replace(found, row_numbers=table.row_numbers)
 
 
 def rows_per_batch(plan: Plan) -> int:
@@ -239,7 +240,7 @@ def find_columns(
         elif place.columns != table.columns:
             raise _other_name(names[0], questions[names[0]], table)
     return tuple(
-        replace(place, asked=name, substitutions=table.substitutions)
+        replace(place, asked=name, substitutions=table.substitutions, row_numbers=table.row_numbers)
         for name, place in zip(questions, found, strict=True)
     )
 

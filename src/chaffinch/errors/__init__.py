@@ -162,16 +162,18 @@ class InvalidTable(ChaffinchError):
         *,
         column: str | None = None,
         row: int | None = None,
+        counted: str = "",
         hint: str = "",
         reason: Reason | None = None,
     ) -> None:
+        """Say how rows are counted in ``counted``."""
         place = "table" if column is None else f"column {column!r}"
         if row is not None:
-            place = f"answer in {place}, row {row},"
+            place = f"answer in {place}, row {row}{counted and f', {counted}'},"
         super().__init__(
             f"The {place} must be {must_be}. Got {got}.",
             hint=hint,
-            details={"column": column, "row": row, "must_be": must_be},
+            details={"column": column, "row": row, "counted": counted, "must_be": must_be},
             reason=reason,
         )
         self.got = got
@@ -193,6 +195,8 @@ class CellFaults:
     count: int
     rows: tuple[int, ...]
     hint: str = ""
+    counted: str = ""
+    """How rows are counted: as a spreadsheet counts, or from 0."""
 
     def __str__(self) -> str:
         """Return the count, the rule and the rows in one line."""
@@ -216,12 +220,19 @@ class InvalidCells(InvalidTable):
         first = min(faults, key=lambda one: one.rows[0])
         count = sum(one.count for one in faults)
         super().__init__(
-            first.must_be, _PRIVATE, column=first.column, row=first.rows[0], hint=first.hint
+            first.must_be,
+            _PRIVATE,
+            column=first.column,
+            row=first.rows[0],
+            counted=first.counted,
+            hint=first.hint,
         )
         if count > 1 or stopped is not None:
             self._say(
                 f"The cells of the table must be answers to the questions. Got {count:,} that "
-                + "\n  - ".join(["are not:" if count > 1 else "is not:", *map(str, faults)])
+                + ("are not" if count > 1 else "is not")
+                + (f", by rows {first.counted}" if first.counted else "")
+                + "\n  - ".join([":", *map(str, faults)])
                 + (f"\n  - then reading stopped: {stopped.message}" if stopped else ""),
                 "what the cells hold is private and not shown",
             )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.questions import GAPS, Question
 from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
-from chaffinch.tables.cell_faults import Faults, all_faults
+from chaffinch.tables.cell_faults import Faults, RowNumbers, all_faults
 from chaffinch.tables.formats import guess_format, reads_numbers
 from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.read import Table
@@ -45,6 +45,8 @@ class AnswerColumns:
     """The name of the question."""
     substitutions: Substitutions | None = None
     """What counts the cells that count as something else than what they hold."""
+    row_numbers: RowNumbers = RowNumbers.POSITIONS
+    """How an error counts rows."""
 
     @property
     def note(self) -> Callable[[str, Counted], None] | None:
@@ -81,11 +83,11 @@ def answer_batches(
 def read_answers(
     places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch
 ) -> list[NDArray[Any]]:
-    """Return the numbers of a batch of answers; ``first`` is its first row, for errors."""
+    """Return the numbers of a batch of answers that starts with the ``first`` row of the table."""
     faults = Faults()
     numbers = []
     for place in places:
-        with faults.collecting():
+        with faults.collecting(place.row_numbers):
             found = numbers_of(
                 place.question,
                 place.answers(batch),

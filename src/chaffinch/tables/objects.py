@@ -19,6 +19,7 @@ from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.questions import is_missing
 from chaffinch.sampling.counting import number_texts
 from chaffinch.tables.arrays import Opened
+from chaffinch.tables.cell_faults import RowNumbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,7 +223,7 @@ def _rows(rows: Iterator[Any]) -> Opened:
     while part := list(islice(rows, _ROWS)):
         for row, one in enumerate(part, count + 1):
             if not isinstance(one, Mapping):
-                raise InvalidTable("made of mappings", f"another row {row}")
+                raise InvalidTable("made of mappings", f"another row {row - 1}, counted from 0")
         columns = {
             str(name): _column_or_fault([one.get(name) for one in part], str(name), count + 1)
             for name in dict.fromkeys(chain.from_iterable(part))
@@ -313,8 +314,17 @@ def _sliceable(values: Any) -> Any:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
-def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
-    """Return values as an Arrow array; kinds that do not mix become text, as in a CSV."""
+def column_of(
+    values: Any,
+    *,
+    name: str,
+    first_row: int,
+    numbers: RowNumbers = RowNumbers.POSITIONS,
+) -> pa.Array:
+    """Return values as an Arrow array; kinds that do not mix become text, as in a CSV.
+
+    The first is that of the ``first_row``, and an error counts rows by ``numbers``.
+    """
     import pyarrow as pa
 
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -328,12 +338,13 @@ def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
         return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         texts = [
-            _text(value, name=name, row=row) for row, value in enumerate(values, start=first_row)
+            _text(value, name=name, row=row, numbers=numbers)
+            for row, value in enumerate(values, start=first_row)
         ]
         return pa.array(texts, pa.string())
 
 
-def _text(value: Any, *, name: str, row: int) -> str | None:
+def _text(value: Any, *, name: str, row: int, numbers: RowNumbers) -> str | None:
     if is_missing(value, gaps=()):
         return None
     if isinstance(value, np.generic):
@@ -347,7 +358,11 @@ def _text(value: Any, *, name: str, row: int) -> str | None:
     except ValueError:
         pass  # half a character, or digits without end
     raise InvalidTable(
-        "text, a number, true or false", "something else", column=name, row=row
+        "text, a number, true or false",
+        "something else",
+        column=name,
+        row=numbers.of(row),
+        counted=numbers.counted,
     ) from None
 
 

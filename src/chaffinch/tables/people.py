@@ -181,7 +181,10 @@ def _deal(
     done = 0
     with all_faults() as faults:
         for batch in table.batches([person, *columns]):
-            names = _names(batch.column(person), person, table.gaps, done + 1, faults)
+            empty = Faults()
+            names = _names(batch.column(person), person, table.gaps, done + 1, empty)
+            with faults.collecting(table.row_numbers):
+                empty.refuse()
             with faults.collecting():
                 read_answers(places, done + 1, batch)
             drawn = pa.array(words.take(batch.num_rows))

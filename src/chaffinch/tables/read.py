@@ -1,7 +1,7 @@
 """Open a table of answers, whatever it is kept in, and read chosen columns in batches.
 
 Only the columns asked for are decoded, and only one batch is held at a time. Errors name
-files, columns and rows (counted from 1, the header aside), never the content of a cell.
+files, columns and rows (``RowNumbers`` says how they are counted), never the content of a cell.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from chaffinch.questions import Choice, Question
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch, rows_of
+from chaffinch.tables.cell_faults import RowNumbers
 from chaffinch.tables.dialect import Settings
 from chaffinch.tables.formats import (
     DateFormat,
@@ -41,6 +42,11 @@ _FORMATS: dict[str, Callable[[Source, Settings], Opened]] = {
     "jsonl": lambda source, _: text.open_lines(source),
     "parquet": lambda source, _: columnar.open_parquet(source),
     "arrow": lambda source, _: columnar.open_arrow(source),
+}
+_ROW_NUMBERS = {
+    "csv": RowNumbers.SPREADSHEET,
+    "tsv": RowNumbers.SPREADSHEET,
+    "jsonl": RowNumbers.LINES,
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
 _OF_A_FRAME = "their names are not shown, which are cells if its text had no line of names"
@@ -79,6 +85,8 @@ class Table:
     """Whether it is a bare sequence of answers, whose column nobody has named."""
     readable_again: bool = True
     """Whether it can be read more than once, which a pipe cannot."""
+    row_numbers: RowNumbers = RowNumbers.POSITIONS
+    """How an error counts the rows."""
     in_memory: bool = False
     """Whether it is a frame, an Arrow table or columns, which have no bytes of their own."""
     notes: tuple[str, ...] = ()
@@ -133,7 +141,7 @@ class Table:
             for batch in self._checked(wanted, rows):
                 yield rows_of(batch, keep(batch))
 
-        return replace(self, rows=None, _stream=stream)
+        return replace(self, rows=None, row_numbers=RowNumbers.IN_GROUP, _stream=stream)
 
     def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         seen = 0
@@ -217,6 +225,7 @@ def open_table(
         named_by_first_line=kind in ("csv", "tsv"),
         names_may_be_cells=kind in ("csv", "tsv"),
         readable_again=again,
+        row_numbers=_ROW_NUMBERS.get(kind, RowNumbers.POSITIONS),
         notes=tuple(opened.notes),
         settings=replace(settings, separator=opened.separator),
         groups=opened.groups,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.arrays import Opened
+from chaffinch.tables.cell_faults import RowNumbers
 from chaffinch.tables.dialect import Settings, encoding_of, separator_of
 from chaffinch.tables.limits import (
     LINE_WORK,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 1 << 20
+_SHEET = RowNumbers.SPREADSHEET
 _NAMES = {"\t": "tabs", ",": "','", ";": "';'", "|": "'|'"}
 _SAY_ENCODING = (
     'save the table as UTF-8, or say how it is encoded: encoding = "cp1252" under [table], '
@@ -309,7 +311,7 @@ def _decoded(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
                 try:
                     (cell or b"").decode()
                 except UnicodeDecodeError:
-                    raise _not_unicode(column=name, row=row) from None
+                    raise _not_unicode(column=name, row=row, counted=_SHEET) from None
             raise
     return pa.record_batch(texts, names=batch.schema.names)
 
@@ -373,7 +375,12 @@ def _line_batches(
         if row == first:
             return
         columns = [
-            column_of(_checked_cells(column, name, first), name=name, first_row=first)
+            column_of(
+                _checked_cells(column, name, first),
+                name=name,
+                first_row=first,
+                numbers=RowNumbers.LINES,
+            )
             for name, column in zip(chosen, values, strict=True)
         ]
         yield pa.record_batch(columns, names=list(chosen))
@@ -393,6 +400,7 @@ def _checked_cells(cells: list[Any], name: str, first_row: int) -> list[Any]:
                 "something else",
                 column=name,
                 row=row,
+                counted=RowNumbers.LINES.counted,
                 hint="write a list of the flags that hold, or a column for each flag",
             )
     return cells
@@ -405,13 +413,13 @@ def _object(line: bytes, row: int) -> dict[str, Any]:
         text = line.strip().decode("utf-8-sig" if row == 1 else "utf-8")
         found, end = _DECODE(text)
     except UnicodeDecodeError:
-        raise _not_unicode(row=row) from None
+        raise _not_unicode(row=row, counted=RowNumbers.LINES) from None
     except (ValueError, RecursionError):
         found, end = None, 0
     if not isinstance(found, dict) or end != len(text):
         raise InvalidTable(
             "one JSON object per line, with every key once",
-            f"something else in row {row}",
+            f"something else in row {row}, {RowNumbers.LINES.counted}",
             hint="check that every line ends where its object ends",
         )
     return found
@@ -428,14 +436,18 @@ def _too_long(line: int) -> InvalidTable:
 def _ragged(row: int, width: int) -> InvalidTable:
     return InvalidTable(
         f"one with {width} cells in every row",
-        f"another number of cells in row {row}",
+        f"another number of cells in row {_SHEET.of(row)}, {_SHEET.counted}",
         hint="quote the cells that hold delimiters",
     )
 
 
 def _not_unicode(
-    encoding: str = "utf-8", *, column: str | None = None, row: int | None = None
+    encoding: str = "utf-8",
+    *,
+    column: str | None = None,
+    row: int = 0,
+    counted: RowNumbers | None = None,
 ) -> InvalidTable:
     name = "UTF-8" if encoding == "utf-8" else encoding
-    where = "" if row is None else f" in row {row}"
+    where = "" if counted is None else f" in row {counted.of(row)}, {counted.counted}"
     return InvalidTable(f"text in {name}", f"other bytes{where}", column=column, hint=_SAY_ENCODING)

@@ -181,7 +181,7 @@ def test_faults_of_all_files_are_told_with_their_names(tmp_path: Path) -> None:
     text = str(caught.value)
     assert "Got 3 that" in text
     assert "file 'a.csv'" in text
-    assert "rows 3, 5" in text
+    assert "rows 4, 6" in text
     assert not [word for word in ("secret", "hidden") if word in text]
     assert not (tmp_path / "made").exists()
     with pytest.raises(InvalidCells) as alone:

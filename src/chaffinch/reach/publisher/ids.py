@@ -21,6 +21,7 @@ from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.cell_faults import RowNumbers
 from chaffinch.tables.objects import ONLY
 from chaffinch.tables.read import Table
 
@@ -219,7 +220,7 @@ class IdReader:
             found = found[there]
         if self.counts is None:
             return found, what
-        views = _views(batch.column(self.counts), self.counts, first, there)
+        views = _views(batch.column(self.counts), self.counts, first, there, self._numbers)
         # What is seen more often than that makes no difference.
         return np.repeat(found, np.minimum(views, self.most).astype(np.int64)), what
 
@@ -239,7 +240,7 @@ class IdReader:
         rule = "" if self.rule == AS_IS else f", by the rule {self.rule.name!r}"
         raise InvalidTable(
             f"one with an id in every row{rule if unfit.count else ''}",
-            ", and ".join(faults),
+            f"{', and '.join(faults)}, {self._numbers.counted}",
             column=self._shown,
             hint="; ".join(hints),
         )
@@ -255,7 +256,7 @@ class IdReader:
 
         if self.rule == AS_IS:
             gaps = ~((np.diff(_bytes_and_offsets(texts)[1]) > 0) & _present(texts))
-            return texts, Spelled(len(texts), missing=_Rows.where(gaps, first))
+            return texts, Spelled(len(texts), missing=_Rows.where(gaps, self._numbers.of(first)))
         if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
             raise _refused(_TEXTS, texts.type, self._shown)
         try:
@@ -267,8 +268,13 @@ class IdReader:
         blank = ~given | (fit & (np.diff(_bytes_and_offsets(spelled)[1]) == 0))
         differs = compute.not_equal(texts, spelled).fill_null(False)  # noqa: FBT003 - pyarrow's
         changed = differs.to_numpy(zero_copy_only=False) & ~blank
-        missing, unfit = (_Rows.where(some, first) for some in (blank, given & ~fit))
+        shown = self._numbers.of(first)
+        missing, unfit = (_Rows.where(some, shown) for some in (blank, given & ~fit))
         return spelled, Spelled(len(texts), int(changed.sum()), missing, unfit)
+
+    @property
+    def _numbers(self) -> RowNumbers:
+        return self.table.row_numbers
 
     @property
     def _ids(self) -> str:
@@ -357,7 +363,7 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _views(
-    array: pa.Array, column: str, first: int, there: NDArray[np.bool_]
+    array: pa.Array, column: str, first: int, there: NDArray[np.bool_], numbers: RowNumbers
 ) -> NDArray[np.int64] | NDArray[np.uint64]:
     import pyarrow as pa
     from pyarrow import compute
@@ -374,6 +380,7 @@ def _views(
     views: NDArray[np.int64] = array.fill_null(0).to_numpy(zero_copy_only=False)
     wrong = (views < 1) & there
     if wrong.any():
-        row = first + int(wrong.argmax())
-        raise InvalidTable(_VIEWS, f"something else in row {row}", column=column)
+        row = numbers.of(first + int(wrong.argmax()))
+        got = f"something else in row {row}, {numbers.counted}"
+        raise InvalidTable(_VIEWS, got, column=column)
     return views[there]
