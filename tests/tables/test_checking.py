@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.encoding.bulk import find_columns
 from chaffinch.errors import CellFaults, InvalidAnswer, InvalidCells, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, check_answers
 from chaffinch.tables.read import open_table
+from chaffinch.tables.spellings import near_value
+from chaffinch.tables.substitutions import Substitutions
 from tests.cases import each_case
 from tests.tables.test_answers import CANARY, QUESTIONS, TYPES, single
 from tests.tiers import slower, some
@@ -124,6 +128,56 @@ def test_flags_in_columns_of_their_own_tell_all_faults() -> None:
     with pytest.raises(InvalidCells) as caught:
         numbers_of(Flags(["a", "b"]), columns, name="q")
     assert [(one.column, one.count) for one in caught.value.faults] == [("b", 1), ("a", 2)]
+
+
+DRINKS = Choice(["green tea", "café", "Straße", "5 €"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "near"),
+    [
+        ("Green tea ", "the listed 'green tea' by case"),
+        ("green  tea", "the listed 'green tea' by spaces"),
+        ("green\u00a0tea", "the listed 'green tea' by spaces"),
+        ("GREEN\u2009Tea\u200b", "the listed 'green tea' by case and spaces"),
+        ("cafe\u0301", "the listed 'café' by the Unicode form of its letters"),
+        ("\uff43afe\u0301", "the listed 'café' by the Unicode form of its letters"),
+        ("STRASSE", "the listed 'Straße' by case"),
+        ("mate", ""),
+        ("green", ""),
+    ],
+)
+def test_a_value_in_another_spelling_is_told_by_the_listed_one(cell: str, near: str) -> None:
+    assert near_value(DRINKS, cell) == near
+    assert near_value(Flags(["café", "green tea"]), f"{cell}; x") == near * (cell != "STRASSE")
+    with pytest.raises(InvalidCells) as caught:
+        numbers_of(DRINKS, pa.array([cell, "café", cell]), name="drink")
+    (fault,) = caught.value.faults
+    assert fault.count == 2
+    assert fault.hint == (f"differs from {near}" if near else fault.hint)
+    assert cell not in str(caught.value) or cell == "green"
+
+
+def test_other_spellings_that_count_as_unknown_are_told() -> None:
+    question = Choice(["tea", "other"], unknown="other")
+    cells = ["Tea", "TEA", "mate", "tea", "tea"] * 20_000
+    counted = Substitutions()
+    places = find_columns({"drink": question}, open_table({"drink": cells}), None)
+    check_answers(
+        open_table({"drink": cells}), [replace(one, substitutions=counted) for one in places]
+    )
+    near = "though they differ from the listed 'tea' by case alone: 40,000"
+    assert [words.endswith(near) for words in counted.warnings] == [False, True]
+    assert "mate" not in str(counted.words)
+
+
+def test_of_many_kinds_of_faults_some_are_told() -> None:
+    names = [f"value {number}" for number in range(50)]
+    with pytest.raises(InvalidCells) as caught:
+        numbers_of(Choice(names), pa.array([one.upper() for one in names]), name="q")
+    assert len(caught.value.faults) == 50
+    assert str(caught.value).count("differs from") == 20
+    assert "and 30 more kinds of faults" in str(caught.value)
 
 
 def test_one_fault_is_told_as_ever() -> None:

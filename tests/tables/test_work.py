@@ -133,7 +133,7 @@ def test_a_cell_is_a_scalar_or_a_list_of_texts(case: str) -> None:
     table = open_table(io.BytesIO(content), format="jsonl")
     assert sum(batch.num_rows for batch in table.batches(["b"])) == len(lines)
     with pytest.raises(
-        InvalidTable, match="'a', row 7, counted from 1, must be .* or a list of texts"
+        InvalidTable, match=r"'a', row 7, counted from 1, must be .* or a list of texts"
     ):
         list(table.batches(["a"]))
 

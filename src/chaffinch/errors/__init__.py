@@ -38,9 +38,11 @@ from enum import Enum
 from typing import Self
 
 _MOST_FAULTS = 10
+_MOST_CELL_FAULTS = 20
 _PRIVATE = "something else, not shown because it is private"
 _LONGEST_FAULT = 400
-"""So many faults of a file are told, each in so many characters; of the rest, how many."""
+"""So many faults of a file, or kinds of faults in a table, are told, each of a file in so many
+characters; of the rest, how many."""
 
 
 class Reason(Enum):
@@ -218,7 +220,7 @@ class InvalidCells(InvalidTable):
         self, faults: Sequence[CellFaults], *, stopped: InvalidTable | None = None
     ) -> None:
         first = min(faults, key=lambda one: one.rows[0])
-        count = sum(one.count for one in faults)
+        count, more = sum(one.count for one in faults), len(faults) - _MOST_CELL_FAULTS
         super().__init__(
             first.must_be,
             _PRIVATE,
@@ -232,7 +234,8 @@ class InvalidCells(InvalidTable):
                 f"The cells of the table must be answers to the questions. Got {count:,} that "
                 + ("are not" if count > 1 else "is not")
                 + (f", by rows {first.counted}" if first.counted else "")
-                + "\n  - ".join([":", *map(str, faults)])
+                + "\n  - ".join([":", *map(str, faults[:_MOST_CELL_FAULTS])])
+                + (f"\n  - and {more} more kinds of faults" if more > 0 else "")
                 + (f"\n  - then reading stopped: {stopped.message}" if stopped else ""),
                 "what the cells hold is private and not shown",
             )

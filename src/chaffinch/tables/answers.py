@@ -32,6 +32,7 @@ from chaffinch.questions import (
 from chaffinch.tables.arrays import is_text, plain_array, values_of
 from chaffinch.tables.cell_faults import Faults
 from chaffinch.tables.formats import PlainNumbers
+from chaffinch.tables.spellings import near_value
 from chaffinch.tables.substitutions import Counted, stand_in
 
 if TYPE_CHECKING:
@@ -438,6 +439,8 @@ class _SubstitutionCounter:
             how = stand_in(self.question, self.read(answer), self.gaps) if count else None
             if how is not None:
                 self.counted.add(how, count)
+            if how == "unknown":
+                self.counted.add_near(near_value(self.question, self.read(answer)), count)
 
 
 def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter) -> NDArray[Any]:
@@ -461,7 +464,10 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter
     for place, answer in enumerate(answers):
         try:
             table.append(law(answer))
-        except InvalidAnswer as error:
+        except InvalidAnswer as refusal:
+            error, near = refusal, near_value(tell.question, tell.read(answer))
+            if near:
+                error = InvalidAnswer(error.must_be, hint=f"differs from {near}")
             table.append(None)
             refused.setdefault((error.must_be, error.hint), (error, []))[1].append(place)
     if refused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
 
@@ -19,6 +19,8 @@ _WORDS = {
     "clipped": "clipped",
 }
 """How a cell can count as something else, and what that is called."""
+_NEAR_TOLD = 10
+"""So many values are told whose spelling differs."""
 _NOTE = (
     "note: these are exact counts of private data, for whoever holds the table alone; no release "
     "tells them"
@@ -33,10 +35,17 @@ class Counted:
     missing: int = 0
     unknown: int = 0
     clipped: int = 0
+    near: dict[str, int] = field(default_factory=dict)
+    """How many of the unlisted ones differ from a listed value by their spelling alone."""
 
     def add(self, how: str, count: int) -> None:
         """Count some cells."""
         setattr(self, how, getattr(self, how) + count)
+
+    def add_near(self, near: str, count: int) -> None:
+        """Count cells that are a listed value but for their spelling, if they are."""
+        if near:
+            self.near[near] = self.near.get(near, 0) + count
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -67,6 +76,8 @@ class Substitutions:
             found.cells += counted.cells
             for how, count in counted.nonzero.items():
                 found.add(how, count)
+            for near, count in counted.near.items():
+                found.add_near(near, count)
 
     def of(self, question: str) -> dict[str, Counted]:
         """Return what was counted of a question's columns, where there was something."""
@@ -84,6 +95,12 @@ class Substitutions:
             "holds: is it the right column, and does the question list what people answer?"
             for (_, column), counted in sorted(self._found.items())
             if counted.is_most
+        ]
+        warned += [
+            f"warning: cells of column {column!r} that count as `unknown`, though they differ from "
+            f"{near} alone: {count:,}"
+            for (_, column), counted in sorted(self._found.items())
+            for near, count in sorted(counted.near.items())[:_NEAR_TOLD]
         ]
         return list(dict.fromkeys(warned))
 
