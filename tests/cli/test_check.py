@@ -73,6 +73,33 @@ def test_faults_as_json(cli: Callable[..., Done], messy: Path) -> None:
     assert CANARY not in done.out
 
 
+def test_cells_are_shown_to_whoever_asks(cli: Callable[..., Done], messy: Path) -> None:
+    words = ("check", messy / "two.toml", "--data", messy / "people.csv", "--show")
+    done = cli(*words)
+    assert done.code == 2
+    assert CANARY not in done.err
+    told = [line.split() for line in done.out.splitlines()]
+    cell = f"'{CANARY}'"
+    assert told[:3] == [["column", "cell", "row"], ["age", "'9999'", "4"], ["member", cell, "8"]]
+    assert told[6] == ["member", cell, "1,203"]
+    assert "private data, for whoever holds the table alone" in done.out
+    lines = ["a b\u00a0c", *["yes", "no"] * USERS]
+    (messy / "one.csv").write_text("\n".join(lines))
+    done = cli("check", messy / "survey.toml", "--data", messy / "one.csv", "--show")
+    assert "The columns are 'a b\\xa0c'." in done.out
+
+
+@pytest.mark.parametrize("words", [["people.csv", "--json"], ["-", "--format", "csv"]])
+def test_cells_are_shown_to_people_only(
+    cli: Callable[..., Done], messy: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(messy)
+    done = cli("check", "two.toml", "--show", "--data", *words)
+    assert done.code == 2
+    assert "--show must be given for a table in a file, and without --json" in done.out + done.err
+    assert CANARY not in done.out + done.err
+
+
 @pytest.fixture
 def gaps(folder: Path) -> Path:
     """A table with three gaps in ages, one of them a word."""

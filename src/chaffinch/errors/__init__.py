@@ -237,7 +237,8 @@ class InvalidCells(InvalidTable):
                 + "\n  - ".join([":", *map(str, faults[:_MOST_CELL_FAULTS])])
                 + (f"\n  - and {more} more kinds of faults" if more > 0 else "")
                 + (f"\n  - then reading stopped: {stopped.message}" if stopped else ""),
-                "what the cells hold is private and not shown",
+                "what the cells hold is private and not shown; whoever holds the table can look at "
+                "them with `chaffinch check --show`",
             )
         self.details = {**self.details, "faults": [asdict(one) for one in faults]}
         self.faults = tuple(faults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:
     from chaffinch.disk.files import AnyPath
+    from chaffinch.errors import CellFaults
     from chaffinch.plans.plan import Plan
     from chaffinch.plans.protected_units import Unit
     from chaffinch.runs.asked import Collection
@@ -128,6 +129,28 @@ def check_table(asked: Collection, given: TableInput, listener: Listener) -> Tab
             _question(name, place, substitutions) for name, place in answers.answer_columns.items()
         ),
     )
+
+
+def faulty_cells(
+    asked: Collection, given: TableInput, faults: Sequence[CellFaults]
+) -> list[tuple[str, int, object]]:
+    """Return the column, the row and the content of the first cells that break each rule.
+
+    They are private: for whoever holds the table and asks for them, and for nobody else.
+    """
+    table = given.open(Callbacks(), asked.settings)
+    wanted = list(dict.fromkeys((fault.column, row) for fault in faults for row in fault.rows))
+    found: dict[tuple[str, int], object] = {}
+    start = 0
+    for batch in table.batches(list(dict.fromkeys(column for column, _ in wanted))):
+        for column, row in wanted:
+            place = table.row_numbers.place(row) - start
+            if 0 <= place < batch.num_rows:
+                found[column, row] = batch.column(column)[place].as_py()
+        start += batch.num_rows
+        if len(found) == len(wanted):
+            break
+    return [(column, row, found.get((column, row))) for column, row in wanted]
 
 
 def _question(name: str, place: AnswerColumns, substitutions: Substitutions) -> CheckedQuestion:

@@ -35,6 +35,10 @@ class RowNumbers(Enum):
         """Return the rule in words, to follow the numbers."""
         return self.value[1]
 
+    def place(self, number: int) -> int:
+        """Return the place of a row from its number; the first is 0."""
+        return number - self.value[0]
+
     def of(self, row: int) -> int:
         """Return the number of a row that is the 1st, 2nd, … below the names of the columns."""
         return row - 1 + self.value[0]

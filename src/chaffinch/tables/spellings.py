@@ -22,11 +22,9 @@ def _spaced(text: str) -> str:
 
 def _composed(text: str) -> str:
     """Return a text with its letters in one form of Unicode, and its spaces as they are."""
-    return (
-        text
-        if text.isascii()
-        else re.sub(r"\S+", lambda word: unicodedata.normalize("NFKC", word[0]), text)
-    )
+    if text.isascii():
+        return text
+    return re.sub(r"\S+", lambda word: unicodedata.normalize("NFKC", word[0]), text)
 
 
 _FOLDS: dict[str, Callable[[str], str]] = {
