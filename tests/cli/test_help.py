@@ -83,6 +83,17 @@ def test_a_misspelled_option_is_guessed(cli: Callable[..., Done]) -> None:
     ]
 
 
+@pytest.mark.parametrize("words", ["run s.toml --dat x", "check s.toml --dat=x -q", "check --dat"])
+def test_a_misspelled_option_comes_before_a_missing_one(
+    cli: Callable[..., Done], words: str
+) -> None:
+    done = cli(*words.split())
+    assert done.code == 2
+    assert "Got '--dat'." in done.err
+    assert "did you mean --data?" in done.err
+    assert "--data must be followed by a value" in cli("check", "s.toml", "--data").err
+
+
 def test_an_option_of_another_verb_is_no_misspelled_one(cli: Callable[..., Done]) -> None:
     done = cli("run", "survey.toml", "--data", "people.csv", "--out", "result", "--epsilon", "2")
     assert done.code == 2

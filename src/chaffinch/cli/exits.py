@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import ChaffinchError, Reason
 
 if TYPE_CHECKING:
-    from cyclopts import App, CycloptsError, UnknownOptionError
+    from cyclopts import App, ArgumentCollection, CycloptsError, MissingArgumentError
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _TRACE = "CHAFFINCH_TRACE"
@@ -113,6 +114,9 @@ def _usage(error: CycloptsError) -> ChaffinchError:
     if isinstance(error, UnusedCliTokensError):
         left = " ".join(error.unused_tokens or ()).replace(STREAM, "-")
         words = f"The arguments must be those of the command. Got {left!r:.80}."
+    elif isinstance(error, MissingArgumentError) and (unknown := _unknown_among_unused(error)):
+        # One that was misspelled comes first: it may be the very one that is missing.
+        words, hint = _unknown_option(*unknown, hint)
     elif isinstance(error, MissingArgumentError) and error.argument is not None:
         # A word that stands at its place is called by its name there, as in the help.
         bare = error.argument.name.lstrip("-").upper()
@@ -121,13 +125,27 @@ def _usage(error: CycloptsError) -> ChaffinchError:
         named = error.keyword in (error.root_input_tokens or ())
         words = f"{name} must be {'followed by a value' if named else 'given'}. Got nothing."
     elif isinstance(error, UnknownOptionError):
-        words, hint = _unknown_option(error, hint)
+        given = error.token.keyword or error.token.value
+        words, hint = _unknown_option(given, error.argument_collection, hint)
     return _Usage(words, hint=hint)
 
 
-def _unknown_option(error: UnknownOptionError, hint: str) -> tuple[str, str]:
-    given = (error.token.keyword or error.token.value).partition("=")[0]
-    options = {name.lstrip("-"): name for one in error.argument_collection for name in one.names}
+def _unknown_among_unused(error: MissingArgumentError) -> tuple[str, ArgumentCollection] | None:
+    """Return the first unused word that is an option of nothing, with the options there are."""
+    if error.app is None:
+        return None
+    options = error.app.assemble_argument_collection()
+    known = {name for one in options for name in one.names}
+    unused = itertools.takewhile(lambda word: word != "--", error.unused_tokens or ())
+    for word in unused:
+        if word.startswith("--") and word.partition("=")[0] not in known:
+            return word, options
+    return None
+
+
+def _unknown_option(given: str, known: ArgumentCollection, hint: str) -> tuple[str, str]:
+    given = given.partition("=")[0]
+    options = {name.lstrip("-"): name for one in known for name in one.names}
     # Without the dashes, which all options have in common.
     close = difflib.get_close_matches(given.lstrip("-"), options, n=1, cutoff=_ALIKE)
     meant = "".join(f"did you mean {options[one]}? " for one in close)

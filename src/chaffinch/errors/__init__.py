@@ -233,7 +233,7 @@ class InvalidCells(InvalidTable):
             self._say(
                 f"The cells of the table must be answers to the questions. Got {count:,} that "
                 + ("are not" if count > 1 else "is not")
-                + (f", by rows {first.counted}" if first.counted else "")
+                + (f" (rows {first.counted})" if first.counted else "")
                 + "\n  - ".join([":", *map(str, faults[:_MOST_CELL_FAULTS])])
                 + (f"\n  - and {more} more kinds of faults" if more > 0 else "")
                 + (f"\n  - then reading stopped: {stopped.message}" if stopped else ""),
