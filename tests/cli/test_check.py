@@ -50,7 +50,7 @@ def test_all_faults_are_told_before_planning(
     words = [verb, messy / "two.toml", "--data", messy / "people.csv"]
     done = cli(*words, *(["-o", messy / "out"] if verb == "run" else []))
     assert (done.code, done.out) == (2, "")
-    assert "Got 8 that are not, (rows as a spreadsheet counts):" in done.err
+    assert "Got 8 that are not (rows as a spreadsheet counts):" in done.err
     assert "1 cell of column 'age' must be from 0 to 60: row 4 (widen" in done.err
     assert "7 cells of column 'member' must be yes or no" in done.err
     assert ": rows 8, 10, 1,201, 1,202, 1,203, …" in done.err

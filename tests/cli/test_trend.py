@@ -49,6 +49,22 @@ def test_from_releases_to_a_page(
     assert json.loads(given.out)["guarantee"] == document["guarantee"]
 
 
+def test_folders_of_runs_stand_for_their_releases(
+    cli: Callable[..., Done], folder: Path, months: list[Path]
+) -> None:
+    folders = [month.parent for month in months]
+    done = cli("trend", *folders, "--json")
+    assert done.code == 0, done.err
+    assert done.out == cli("trend", *months, "--json").out
+    assert cli("trend", *folders, "-o", months[0]).code == 2
+    done = cli("trend", folder, *folders)
+    assert done.code == 2
+    assert "name the folder of one group" in done.err
+    (folder / "empty").mkdir()
+    done = cli("trend", folder / "empty", *folders)
+    assert "Got the folder 'empty' without one." in done.err
+
+
 def test_names(cli: Callable[..., Done], folder: Path, months: list[Path]) -> None:
     words = ("trend", months[0], months[1])
     assert cli(*words, "--name", "a").code == 2

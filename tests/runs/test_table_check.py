@@ -27,7 +27,7 @@ def test_all_faults_of_a_frame_are_told_at_once(folder: Path) -> None:
     with pytest.raises(InvalidTable) as refused:
         cf.check(frame, folder / "survey.toml")
     said = str(refused.value)
-    assert "Got 4 that are not, (rows counted from 0):" in said
+    assert "Got 4 that are not (rows counted from 0):" in said
     for fault in (f"row {USERS}", f"row {USERS + 1}", "column 'tea'", "column 'cups'"):
         assert fault in said
     assert not any(private in said for private in ("perhaps", "99"))

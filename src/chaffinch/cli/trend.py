@@ -15,8 +15,8 @@ from chaffinch.cli.output import Output
 from chaffinch.cli.release_options import release_files
 from chaffinch.disk.inputs import require_file
 from chaffinch.disk.paid_files import commit_paid_files, finish_staged
-from chaffinch.errors import ChaffinchError, InvalidInput
-from chaffinch.runs.results import PLAN
+from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
+from chaffinch.runs.results import PLAN, RELEASE
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan
@@ -39,7 +39,8 @@ def trend(
     Parameters
     ----------
     releases
-        Release files (.json) of the same questions, the first round first.
+        Folders that `run` has filled, or release files (.json), of the same questions; the first
+        round first.
     name
         The name of a round, once for each release; by default the name of its file or folder.
     plan
@@ -48,11 +49,12 @@ def trend(
     out
         A file for the trend: .html, .json, .csv or .parquet; may be given several times.
     """
+    releases = [_release_file(paths.require_name(one)) for one in releases]
     inputs: list[str | Path] = [*releases, *(plan or [])]
     targets = release_files(out or [], inputs)
     # Nobody pays for a trend: what one that was killed has left is removed, and made again.
     finish_staged(targets, lambda _: None, output.say)
-    found = [cf.load_release(require_file(paths.require_name(one))) for one in releases]
+    found = [cf.load_release(require_file(one)) for one in releases]
     plans = [paths.open_plan(one, output) for one in plan or []] or _plans_beside(releases)
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
@@ -69,6 +71,19 @@ def trend(
         output.document(made.document())
     else:
         output.drawing(made.text(width=output.width))
+
+
+def _release_file(path: Path) -> Path:
+    """Return the release in a folder that ``run`` has filled, or the file that was named."""
+    if not path.is_dir():
+        return path
+    file = path / RELEASE
+    if not file.exists():
+        inside = any(path.glob(f"*/{RELEASE}"))
+        hint = "name the folder of one group" if inside else "`run` leaves one when it is finished"
+        got = Unquoted(f"the folder {path.name!r} without one")
+        raise InvalidInput("release", f"a file, or a folder with {RELEASE}", got, hint=hint)
+    return file
 
 
 def _distinct_names(releases: Sequence[Path]) -> list[str]:

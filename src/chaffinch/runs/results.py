@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from chaffinch.runs.listener import Listener
 
 PLAN = "survey.plan.json"
-RELEASES = ("release.html", "release.json", "release.csv")
+RELEASE = "release.json"
+RELEASES = ("release.html", RELEASE, "release.csv")
 
 
 class Results(Protocol):
@@ -124,7 +125,7 @@ class ReturnedOnly:
     @property
     def targets(self) -> list[Path]:
         """Return the file in which the same call finds its release."""
-        return [self.folder / "release.json"] if self.request else []
+        return [self.folder / RELEASE] if self.request else []
 
     @property
     def files(self) -> list[Path]:
@@ -237,7 +238,7 @@ class ResultsFolder:
     @property
     def standing(self) -> str | None:
         """Return the batch of the release that is there now, if there is one."""
-        return _batch_of_release(self.folder / "release.json")
+        return _batch_of_release(self.folder / RELEASE)
 
     @property
     def waits(self) -> bool:
@@ -308,7 +309,7 @@ class ResultsFolder:
         """Return the release of an interrupted run whose files were put in place just now."""
         from chaffinch.release.surveys import load_release
 
-        return load_release(self.folder / "release.json") if finished else None
+        return load_release(self.folder / RELEASE) if finished else None
 
     def of_group(self, name: str) -> ResultsFolder:
         """Return the place for the results of one public group."""
@@ -322,7 +323,7 @@ class ResultsFolder:
             refuse_all_but(kind, self.folder / name)
 
     def _file_of_other_plan(self, plan: Plan) -> str | None:
-        for name, key in ((PLAN, "id"), ("release.json", "plan")):
+        for name, key in ((PLAN, "id"), (RELEASE, "plan")):
             try:
                 document = _document_in(self.folder / name)
             except FileNotFoundError:
