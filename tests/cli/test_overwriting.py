@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
+from chaffinch import Bit, Ledger, Plan, Target, analyze, charts, load_plan, plan, reach
 from chaffinch.cli import demo as survey_demo
+from chaffinch.cli import main
 from chaffinch.cli.reach import reach_demo
 from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.protected import kind_of
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder
+from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.plans.parties import Parties, Party
 from tests.cli.conftest import Done
 from tests.tiers import chequered, nightly
@@ -427,3 +429,61 @@ def test_a_second_name_of_a_file_that_is_there_goes(
     assert cli(*words, folder / "new").code != 0
     assert not list(folder.glob(".new*")), "left behind"
     assert (folder / "new").read_bytes() == before
+
+
+@pytest.fixture
+def nothing_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        pytest.fail("something was worked out for a file that cannot be written")
+
+    for place, name in (
+        (SurveyFile, "plan"),
+        (reach, "plan"),
+        (Plan, "verify"),
+        (charts, "privacy_curve"),
+    ):
+        monkeypatch.setattr(place, name, fail)
+
+
+@pytest.mark.usefixtures("nothing_is_worked_out")
+@pytest.mark.parametrize("verb", [one for one in NAMES if one != "reach key"])
+@pytest.mark.parametrize("target", ["no such/out", "people.csv/out", ""])
+def test_what_cannot_be_written_is_refused_before_any_work(
+    folder: Path, verb: str, target: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words, end = verbs(folder)[verb]
+    assert main([*words, f"{folder / target}{end if target else ''}"]) in {2, 5}
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("nothing_is_worked_out")
+@pytest.mark.parametrize(
+    ("verb", "target", "told"),
+    [
+        ("privacy", "curve.txt", "one that ends in"),
+        ("analyze", "release.txt", "one that ends in"),
+        ("plan", "people.csv", "a new file or"),
+        ("plan", "other.plan.json", "that of the same plan"),
+        ("reach plan", "people.csv", "a new file or"),
+    ],
+)
+def test_what_would_be_refused_afterwards_is_refused_before(
+    folder: Path, verb: str, target: str, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "survey.toml").write_text(SURVEY.replace("users = ", "users = 1"))
+    (folder / "other.plan.json").write_bytes((folder / "survey.plan.json").read_bytes())
+    words, _ = verbs(folder)[verb]
+    assert main([*words, str(folder / target)]) == 2
+    assert told in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("nothing_is_worked_out")
+@pytest.mark.parametrize("out", ["people.csv", "people.csv/out", "."])
+def test_a_folder_that_cannot_be_filled_is_refused_before_planning(
+    folder: Path, out: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "survey.toml").write_text(SURVEY.replace("users = ", "users = 1"))
+    words = ["run", str(folder / "survey.toml"), "--data", str(folder / "people.csv")]
+    assert main([*words, "-o", str(folder / out)]) in {2, 5}
+    told = capfd.readouterr().err
+    assert any(words in told for words in ("a folder", "not a folder", "another plan")), told

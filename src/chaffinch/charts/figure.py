@@ -261,9 +261,15 @@ _DASHES = ((5, 2), (2, 1.5), (7, 2, 1.5, 2), (1, 1), (9, 2), (4, 1.5, 1, 1.5))
 _REFERENCE = "#666666"
 
 
-def _save_figure(figure: Figure, path: Path) -> Path:
+def check_figure_name(path: Path) -> Path:
+    """Return the path of a figure; refuse a suffix in which no figure can be written."""
     if path.suffix.lower() not in _SUFFIXES:
         raise InvalidInput("file name", "one that ends in " + ", ".join(_SUFFIXES), path.name)
+    return path
+
+
+def _save_figure(figure: Figure, path: Path) -> Path:
+    check_figure_name(path)
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas

@@ -103,10 +103,11 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     output: Output,
 ) -> None:
     from chaffinch.charts.curves import mechanism_name
+    from chaffinch.charts.figure import check_figure_name
     from chaffinch.privacy.amplification import ShuffledTable
 
     if plot is not None:
-        paths.require_writable(plot)
+        check_figure_name(paths.require_writable(plot))
     mechanism: ShuffledRandomizer
     if table is not None:
         mechanism = ShuffledTable(read_table(table), users=users)

@@ -7,7 +7,7 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import chaffinch as cf
 from chaffinch.disk import filled_folders
 from chaffinch.disk.file_kinds import Kind
-from chaffinch.disk.files import read_small
+from chaffinch.disk.files import is_special, read_small
 from chaffinch.disk.inputs import require_file, require_input
 from chaffinch.disk.leftovers import remove_leftovers
 from chaffinch.disk.protected import kind_of, refuse_all_but, refuse_to_overwrite
@@ -87,7 +87,7 @@ def message_target(
         # One that was killed after its batch had its name leaves a second name for it.
         remove_leftovers(Path(os.path.realpath(found)).parent)
         given = [one for one in inputs if one is not None]
-        refuse_to_overwrite(found, inputs=given, replaceable=replaceable)
+        require_writable(Path(found), given, replaceable=replaceable)
         refuse_all_but(Kind.BATCH, found)
     return found
 
@@ -104,9 +104,15 @@ def require_writable(
 ) -> Path:
     """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
     refuse_to_overwrite(require_name(path), inputs=inputs, replaceable=replaceable)
-    folder = path.parent
-    if not folder.is_dir() or path.is_dir():
-        fault = errno.EISDIR if path.is_dir() else errno.ENOENT
+    folder = path.absolute().parent
+    fault = 0
+    if path.is_dir():
+        fault = errno.EISDIR
+    elif not folder.is_dir():
+        fault = errno.ENOTDIR if any(one.is_file() for one in path.parents) else errno.ENOENT
+    elif not os.access(path if is_special(path) else folder, os.W_OK):
+        fault = errno.EACCES  # a file is replaced by another of its name in the same folder
+    if fault:
         raise storage_fault(str(path), OSError(fault, ""), verb="write")
     return path
 
@@ -227,14 +233,17 @@ def open_any_plan(path: Path) -> AnyPlan:
     return found
 
 
-def _refuse_other_plan(path: Path, plan_id: str) -> None:
-    """Refuse to replace a plan by another one: what was made with it could not be read any more."""
+def refuse_other_plan(path: Path, same: Callable[[AnyPlan], bool]) -> None:
+    """Refuse to replace a plan by another one: what was made with it could not be read any more.
+
+    Before a plan is made, ``same`` tells whether the one that is there may be the same.
+    """
     refuse_all_but(Kind.PLAN, path)
     try:
-        same = not path.exists() or not path.stat().st_size or open_any_plan(path).id == plan_id
+        fine = not path.exists() or not path.stat().st_size or same(open_any_plan(path))
     except ChaffinchError:
-        same = False
-    if not same:
+        fine = False
+    if not fine:
         raise InvalidInput(
             "output",
             "a new file, or that of the same plan",
@@ -255,7 +264,7 @@ def write_plan(plan: AnyPlan, path: Path, output: Output) -> None:
     if is_pipe(path):
         output.document(plan.document())
         return
-    _refuse_other_plan(path, plan.id)
+    refuse_other_plan(path, lambda found: found.id == plan.id)
     plan.save(path)
     output.say(f"wrote {path}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,7 +151,7 @@ def plan(  # noqa: PLR0913 - one for each option
     if certificate is not None:
         paths.require_writable(certificate, [*inputs, out or "-"])
     named = _read_parties(parties)
-    found = _found(survey, asked, check, output, protocol=protocol, anyway=anyway)
+    found = _found(survey, asked, check, out, output, protocol=protocol, anyway=anyway)
     found = found if named is None else found.run_by(named)
     if out is not None:
         paths.write_plan(found, out, output)
@@ -168,6 +169,7 @@ def _found(
     survey: Path | None,
     asked: _QuestionOptions,
     check: Path | None,
+    out: Path | None,
     output: Output,
     *,
     protocol: str | None,
@@ -178,6 +180,10 @@ def _found(
         paths.check_again(found, check, output)
         return found
     wanted = paths.open_survey(survey) if survey is not None else _single(asked)
+    if out is not None and not paths.is_pipe(out):
+        from chaffinch.runs.asked import fits_survey
+
+        paths.refuse_other_plan(out, partial(fits_survey, survey=wanted))
     with output.thinking("planning") as tell:
         return wanted.plan(tell, protocol=protocol, anyway=anyway)
 

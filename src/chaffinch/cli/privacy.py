@@ -191,10 +191,11 @@ def privacy(  # noqa: PLR0913 - one for each option
         The file for the curve (or the trade-off): .svg, .png or .pdf.
     """
     from chaffinch.charts.curves import mechanism_name, mechanism_terms
+    from chaffinch.charts.figure import check_figure_name
 
     made = _make_mechanism(mechanism, parameters)
     if plot is not None:
-        paths.require_writable(plot)
+        check_figure_name(paths.require_writable(plot))
     found: Mechanism = made if times == 1 else cf.privacy.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))

@@ -20,8 +20,11 @@ def require_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
     there = next(place for place in (out, *out.absolute().parents) if place.exists())
-    if not os.access(there, os.W_OK):
-        raise storage_fault(out.name or str(out), OSError(errno.EACCES, ""), verb="write")
+    fault = 0 if os.access(there, os.W_OK) else errno.EACCES
+    if not there.is_dir():
+        fault = errno.ENOTDIR
+    if fault:
+        raise storage_fault(out.name or str(out), OSError(fault, ""), verb="write")
 
 
 @contextmanager

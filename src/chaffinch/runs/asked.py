@@ -81,6 +81,10 @@ class Collection(ABC):
         return plan if value is None else plan.of_group(value)
 
     @abstractmethod
+    def may_have(self, plan: Plan) -> bool:
+        """Return whether a plan may be that of this collection, as far as is known by now."""
+
+    @abstractmethod
     def kept_plan(self, folder: Path, listener: Listener, *, anyway: bool) -> Plan | None:
         """Return the plan that was made for this collection and is kept in a folder."""
 
@@ -99,6 +103,10 @@ class PlannedCollection(Collection):
 
     plan: Plan
 
+    def may_have(self, plan: Plan) -> bool:
+        """Return whether a plan is the given one."""
+        return plan.id == self._for_chosen_group(self.plan).id
+
     def kept_plan(self, folder: Path, listener: Listener, *, anyway: bool) -> None:
         """Return none: the given plan is the one."""
         del folder, listener, anyway
@@ -115,6 +123,9 @@ class PlannedCollection(Collection):
 @dataclass(frozen=True)
 class _UnplannedCollection(Collection):
     survey: SurveyFile
+
+    def may_have(self, plan: Plan) -> bool:
+        return fits_survey(plan, self.survey)
 
     def make_plan(self, listener: Listener, *, anyway: bool) -> Plan:
         with listener.thinking("planning") as tell:
@@ -161,7 +172,7 @@ def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
         return _UnplannedCollection(
             apart, survey.reports, survey.columns, survey.table, unit, group, survey
         )
-    if not _fits_survey(plan, survey):
+    if not fits_survey(plan, survey):
         raise InvalidInput(
             "plan",
             "one that asks and promises what the survey does",
@@ -183,7 +194,7 @@ def _kept_plan(folder: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None
     with suppress(ChaffinchError, ValueError):
         note = json.loads(read_small(folder / _NOTE, most=_LONGEST_NOTE, must_be="a note"))
         plan = load_plan(folder / PLAN)
-        same = note == {"survey": survey.digest, "plan": plan.id} and _fits_survey(plan, survey)
+        same = note == {"survey": survey.digest, "plan": plan.id} and fits_survey(plan, survey)
         if same and (anyway or not plan.warnings):
             return plan
     return None
@@ -193,11 +204,12 @@ def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
     return None if group is None else (group.name, group.question)
 
 
-def _fits_survey(plan: Plan, survey: SurveyFile) -> bool:
+def fits_survey(plan: object, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
     target = survey.target
     return (
-        survey.survey.is_planned_as(plan.questions)
+        isinstance(plan, Plan)
+        and survey.survey.is_planned_as(plan.questions)
         and _public(plan.group) == _public(survey.survey.group)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)
         and plan.contributions == survey.contributions

@@ -120,6 +120,7 @@ def run_all(
         yield made
         return
     listener = options.listener
+    options.results.prepare(asked)
     table = open_answers(asked, given, listener)
     labels = _large_groups(table, listener)
     plan = options.results.find_plan(asked, listener, anyway=options.anyway)
@@ -144,7 +145,7 @@ def release_table(
     returned.
     """
     results, listener, round_ = options.results, options.listener, options.round
-    results.prepare()
+    results.prepare(asked)
     table = _check_table(asked, given, options)
     plan = results.find_plan(asked, listener, anyway=options.anyway)
     request = table.request(plan, given, options)

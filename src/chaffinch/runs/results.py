@@ -64,7 +64,7 @@ class Results(Protocol):
         """Return whether staged files are there, which may be paid for."""
         ...
 
-    def prepare(self) -> None:
+    def prepare(self, asked: Collection) -> None:
         """Remove leftovers of a killed run; refuse a place where nothing can be written."""
         ...
 
@@ -137,7 +137,7 @@ class ReturnedOnly:
         """Return whether some call has not returned its release, which may be this one."""
         return any(_kept().glob("*/*"))
 
-    def prepare(self) -> None:
+    def prepare(self, asked: Collection) -> None:
         """Do nothing."""
 
     def check(self, plan: Plan) -> None:
@@ -245,24 +245,24 @@ class ResultsFolder:
         """Return whether staged files are there, which may be paid for."""
         return bool(staged_folders(self.folder, None, refuse_strangers=False))
 
-    def prepare(self) -> None:
-        """Remove leftovers of a killed run; refuse a place where nothing can be written."""
+    def prepare(self, asked: Collection) -> None:
+        """Remove leftovers of a killed run; refuse a place where nothing can be written.
+
+        What will be refused for certain after planning is refused here.
+        """
         remove_leftovers(self.folder)  # here, because what comes may be refused
         require_folder(self.folder)
         self._refuse_other_files()
+        kept = None if self.replaces else _plan_in(self.folder / PLAN)
+        if kept is not None and not asked.may_have(kept):
+            raise _other_results(PLAN)
 
     def check(self, plan: Plan) -> None:
         """Refuse to replace anything but an earlier release of this plan."""
         self._refuse_other_files()
         name = None if self.replaces else self._file_of_other_plan(plan)
         if name is not None:
-            raise InvalidInput(
-                "output",
-                "a folder without results of another plan",
-                Unquoted(f"one with such a {name}"),
-                hint="name another folder, or add --replace (replace=True) to overwrite what is "
-                "there",
-            )
+            raise _other_results(name)
 
     def of_request(self, request: str) -> ResultsFolder:
         """Return the same: whatever is asked for, its results go here."""
@@ -354,10 +354,24 @@ def _batch_of_release(path: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _other_results(name: str) -> InvalidInput:
+    return InvalidInput(
+        "output",
+        "a folder without results of another plan",
+        Unquoted(f"one with such a {name}"),
+        hint="name another folder, or add --replace (replace=True) to overwrite what is there",
+    )
+
+
 def _holds_plan(path: Path, plan: Plan) -> bool:
+    found = _plan_in(path)
+    return found is not None and found.id == plan.id
+
+
+def _plan_in(path: Path) -> Plan | None:
     from chaffinch.plans.plan import load_plan  # who only asks for the names needs no plans
 
     try:
-        return load_plan(path).id == plan.id
+        return load_plan(path)
     except ChaffinchError:
-        return False
+        return None

@@ -13,6 +13,7 @@ from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.disk.file_kinds import Kind
+from chaffinch.disk.protected import refuse_all_but
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def plan(
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, [check or "-"], replaceable=Kind.PLAN)
+        refuse_all_but(Kind.PLAN, out)
     if check is not None:
         found = paths.open_reach_plan(check)
         paths.check_again(found, check, output)
