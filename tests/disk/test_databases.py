@@ -44,7 +44,7 @@ def test_each_complaint_has_its_reason_and_its_words() -> None:
         (undecodable, "a damaged file", Reason.UNCERTAIN),
     ):
         fault = refused(error)
-        assert fault.message == f"The thing must be whole and within reach. Got: {said}."
+        assert fault.message == f"The thing must be whole and within reach. Got {said}."
         assert (fault.reason, fault.hint) == (reason, "h")
 
 

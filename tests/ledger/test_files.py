@@ -507,7 +507,7 @@ def test_what_goes_wrong_with_a_ledger_is_told_as_such(*, charging: bool) -> Non
         return caught.value
 
     busy, full = fault(sqlite3.SQLITE_BUSY), fault(sqlite3.SQLITE_FULL)
-    said = "The ledger's storage must be whole and within reach. Got: what it says."
+    said = "The ledger's storage must be whole and within reach. Got what it says."
     assert (busy.message, full.message) == (said, said)
     assert (busy.reason, full.reason) == (Reason.BUSY, Reason.UNCERTAIN if charging else None)
     damaged = fault(sqlite3.SQLITE_CORRUPT)

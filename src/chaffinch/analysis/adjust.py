@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.errors.checks import real
 from chaffinch.protocols.noise import Floats
 
@@ -56,7 +56,7 @@ def to_total(estimates: ArrayLike, total: float) -> tuple[Floats, str]:
     raw = _finite(estimates)
     total = real("total", total, least=0.0)
     if raw.size == 0:
-        raise InvalidInput("estimates", "at least one number", "none")
+        raise InvalidInput("estimates", "at least one number", Unquoted("none"))
     # Everything is relative to the largest estimate, so that the shift keeps its digits.
     top = raw.max()
     falling = np.sort((raw - top).ravel())[::-1]
@@ -75,5 +75,5 @@ def to_total(estimates: ArrayLike, total: float) -> tuple[Floats, str]:
 def _finite(estimates: ArrayLike) -> Floats:
     raw = np.asarray(estimates, dtype=np.float64)
     if not np.isfinite(raw).all():
-        raise InvalidInput("estimates", "finite numbers", "one that is not")
+        raise InvalidInput("estimates", "finite numbers", Unquoted("one that is not finite"))
     return raw

@@ -18,7 +18,7 @@ from chaffinch.analysis.answered import (
 from chaffinch.analysis.cross_margins import crossed_answer
 from chaffinch.analysis.number_estimates import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.plans.parts import Part
@@ -121,7 +121,9 @@ def release_occasion(
 
 def _charged_digest(found: Tally) -> str:
     if not found.name:
-        raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
+        raise InvalidInput(
+            "batch", "one that was shuffled, to be charged to a ledger", Unquoted("a tally")
+        )
     return found.digest
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chaffinch.analysis.received import KnownBatch, Received
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.keys import KeyFolder, StoredKey
 from chaffinch.ledger import Ledger
 from chaffinch.plans.kinds import RunPlan
@@ -58,6 +58,6 @@ def require_analyzer(plan: RunPlan, keys: KeyFolder) -> None:
         raise InvalidInput(
             "plan",
             "one that names the owner of these keys as its analyzer",
-            "another",
+            Unquoted("a plan with another analyzer"),
             hint="`chaffinch keys show` prints the identity; name it in the plan's parties",
         )

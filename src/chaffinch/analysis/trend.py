@@ -27,7 +27,7 @@ from chaffinch.analysis.answered import Answerers, answered_mean
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
 from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.rounding import add_promises
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.ledger.release_record import RunRelease, are_covered, promise_together
 from chaffinch.plans.expansion import COUNT_SHARE
 from chaffinch.plans.parts import Part
@@ -134,7 +134,7 @@ class RoundAnswer:
         assert self.plan is not None  # noqa: S101 - asked for with a plan only
         part = self.plan.part(self.answer.question)
         if not self.measured and len(self.answer.tallies) != len(part.labels):
-            raise InvalidInput("release", "one of its plan", "another number of tallies")
+            raise InvalidInput("release", "one of its plan", Unquoted("another number of tallies"))
         return part
 
     @cached_property
@@ -240,7 +240,7 @@ def _check_releases(found: Sequence[Release], names: Sequence[str]) -> None:
             raise InvalidInput(
                 "estimates of a trend",
                 "unbiased",
-                "some that were adjusted",
+                Unquoted("some that were adjusted"),
                 hint="analyze again with adjustment='none' (--adjust none)",
             )
     if len(set(names)) < len(found) or len(names) != len(found):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 
 Scale = Literal["linear", "log"]
 
@@ -38,7 +38,7 @@ class Axis:
         found = list(ends)
         low, high = min(found), max(found)
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise InvalidInput("estimates", "finite numbers", "one that is not")
+            raise InvalidInput("estimates", "finite numbers", Unquoted("one that is not finite"))
         beyond = room * (high - low) or 0.5 * abs(high) or 1.0
         return cls(label, low - beyond, high + beyond)
 

@@ -13,6 +13,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.table_options import TableOptions, open_collection
 from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable, Unquoted
+from chaffinch.runs.listener import Callbacks
 
 if TYPE_CHECKING:
     from chaffinch.runs.answer_table import TableInput
@@ -80,7 +81,6 @@ def check(
 def _show_private(
     asked: Collection, given: TableInput, fault: InvalidTable, output: Output
 ) -> None:
-    from chaffinch.runs.listener import Callbacks
     from chaffinch.runs.table_check import faulty_cells
 
     if isinstance(fault, InvalidCells):

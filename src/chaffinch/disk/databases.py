@@ -69,7 +69,7 @@ def guarded(
             raise damaged from None
         got = "a damaged file" if undecodable else error
         raise StorageFault(
-            f"The {name} must be whole and within reach. Got: {got}.",
+            f"The {name} must be whole and within reach. Got {got}.",
             hint=hint,
             reason=reasons.get(code, reason),
         ) from None

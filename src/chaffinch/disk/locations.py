@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 from chaffinch.disk.files import AnyPath, atomic, sync_folder
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 _NAMED = ("abfs", "abfss")
@@ -64,7 +64,7 @@ class Place:
             raise InvalidInput(
                 "address",
                 "one without a name or a password in it",
-                f"one of {parts.scheme}://",
+                Unquoted(f"one of {parts.scheme}://"),
                 hint="credentials come from the environment: addresses are seen by whoever sees "
                 "the tasks of a cluster",
             )

@@ -36,7 +36,7 @@ from chaffinch.disk.staged import (
     write_file,
     write_note,
 )
-from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, InvalidInput
+from chaffinch.errors import OUTCOME_UNKNOWN, ChaffinchError, InvalidInput, Unquoted
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,10 @@ def _refuse_collisions(targets: Mapping[Path, Path]) -> None:
     names = {(real.parent, path.name) for path, real in targets.items()}
     if len(names) < len(targets):
         raise InvalidInput(
-            "outputs", "files of different names", "links of one name", hint="write one at a time"
+            "outputs",
+            "files of different names",
+            Unquoted("links of one name"),
+            hint="write one at a time",
         )
 
 

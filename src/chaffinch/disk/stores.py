@@ -85,7 +85,7 @@ class StoreKind:
             return lock_file(path, patience=_OWNER_PATIENCE)
         except BlockingIOError:
             raise StorageFault(
-                f"The {self.name} must be free. Got: one that another process owns.",
+                f"The {self.name} must be free. Got one that another process owns.",
                 hint="another process works on this folder: stop it, or name another folder",
                 reason=Reason.UNCERTAIN,
             ) from None

@@ -26,6 +26,7 @@ from chaffinch.errors import (
     InvalidFile,
     InvalidInput,
     NotDelivered,
+    Unquoted,
 )
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan, require_plan
@@ -169,7 +170,7 @@ class Client:
         of: the same data are refused in the same round, because they would count twice.
         """
         if self._ledger is not None:
-            raise InvalidInput("ledger", "that of one person", "one for many people")
+            raise InvalidInput("ledger", "that of one person", Unquoted("one for many people"))
         origin = Origin.of(self._plan, round)
         key = "data " + self._outbox.keyed_digest(data)
         if not self._outbox.add(origin, key, reports, paid=True):

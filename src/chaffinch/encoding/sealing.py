@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import islice
 from multiprocessing import get_context
 
-from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.errors import InvalidInput, PlanMismatch, Unquoted
 from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.sampling import Words, permutation, secure_words
 from chaffinch.tables.parallel import cores
@@ -95,7 +95,7 @@ class Sealer:
                 raise InvalidInput(
                     "key to seal for",
                     f"one of the KEM {kem:#06x}, as the plan says",
-                    f"{key.kem:#06x}",
+                    Unquoted(f"{key.kem:#06x}"),
                     hint="the party must make a key of that kind: `chaffinch keys create`",
                 )
         parts = zip(plan.parts, plan.offsets, strict=True)
@@ -136,7 +136,9 @@ class Sealer:
         sent = [code for code in report.codes if code != EMPTY]
         fixed = sum(any(code in codes for codes in self.fixed_codes) for code in sent)
         if fixed > self.fixed_slots:
-            raise InvalidInput("report", f"one of {self.fixed_slots} fixed slots", "another")
+            raise InvalidInput(
+                "report", f"one of {self.fixed_slots} fixed slots", Unquoted("another")
+            )
         return sent + [EMPTY] * (self.fixed_slots - fixed)
 
     @cached_property

@@ -70,7 +70,7 @@ def certify(plan: Plan) -> Certificate:
         raise InvalidInput(
             "plan to certify",
             "of one report of each person",
-            f"{plan.contributions} of each",
+            Unquoted(f"{plan.contributions} of each"),
             hint="the promise may hold all the same: `plan --check` recomputes it",
         )
     _require_known(plan)

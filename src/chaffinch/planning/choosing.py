@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
+from chaffinch.errors import InvalidInput, NoPlanFound, Unquoted, UselessPlan
 from chaffinch.planning.candidates import Candidate, Weighed
 from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.plans.parts import shortfall_of, total_of
@@ -21,7 +21,7 @@ def choose(plan: Plan, name: str, *, anyway: bool) -> Plan:
     """Return the plan of another protocol that was weighed; see ``Plan.choose``."""
     if plan.own is None:
         rule, hint = "one that chaffinch.plan has just found", "plan again, with protocol="
-        raise InvalidInput("plan", rule, "one without alternatives", hint=hint)
+        raise InvalidInput("plan", rule, Unquoted("one without alternatives"), hint=hint)
     rows = (plan.own, *plan.alternatives)
     chosen = row_named(rows, name)
     if chosen is plan.own:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 # Only for methods that a device never calls: its names load the planner with the first of them.
 from chaffinch import planning
 from chaffinch.disk.files import read_small
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.expansion import counts_gaps, expanded
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.kinds import LARGEST_FILE, Kind
@@ -136,7 +136,9 @@ class Plan:
         for share, epsilon in self.shares:
             if not (0 < share < before and epsilon >= least):
                 raise InvalidInput(
-                    "honest shares", "falling, with rising epsilons", f"{share}: {epsilon:g}"
+                    "honest shares",
+                    "falling, with rising epsilons",
+                    Unquoted(f"{share}: {epsilon:g}"),
                 )
             before, least = share, epsilon
 
@@ -314,7 +316,7 @@ class Plan:
             raise InvalidInput(
                 "plan",
                 "one that names the parties who run it",
-                "one that does not",
+                Unquoted("a plan without parties"),
                 hint="name them: chaffinch plan survey.toml --parties parties.toml",
             )
         return self.parties.layout(self.id, self.slots, self.fixed_slots)
@@ -473,7 +475,7 @@ def require_plan(plan: object) -> Plan:
         raise InvalidInput(
             "plan",
             f"that of one group of {plan.group.name!r}",
-            "one for all groups",
+            Unquoted("one for all groups"),
             hint=f"plan.of_group({plan.groups[0]!r}); `chaffinch run` takes one after the other",
         )
     return plan
@@ -515,6 +517,6 @@ def _built_plan(form: PlanForm) -> Plan:
     needed = [one.answers_to for one in expanded(plan.questions.items())]
     if needed != [part.answers_to for part in plan.parts]:
         raise InvalidInput(
-            "parts of a plan", "with a count of who answered where it is needed", "others"
+            "parts of a plan", "with a count of who answered where it is needed", Unquoted("others")
         )
     return plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.privacy.guarantee import PROVEN, Target
 from chaffinch.privacy.mechanism import Mechanism
 
@@ -23,7 +23,7 @@ def require_within(epsilon: float, delta: float, within: Target | None) -> None:
         raise InvalidInput(
             "promise of a plan",
             f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
-            f"epsilon {epsilon:.12g} and delta {delta:.12g}",
+            Unquoted(f"epsilon {epsilon:.12g} and delta {delta:.12g}"),
         )
 
 

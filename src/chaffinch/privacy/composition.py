@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
 from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method, bound_of
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
@@ -682,7 +682,7 @@ def full_profile(mechanism: Mechanism) -> _Profile:
 
 def _single(part: Mechanism) -> Mechanism:
     if isinstance(part, Composition):
-        raise InvalidInput("part of a composition", "a single mechanism", "a composition")
+        raise InvalidInput("part of a composition", "a single mechanism", Unquoted("a composition"))
     return part
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.mechanisms.bits import SumMechanism
@@ -90,7 +90,7 @@ def _require_narrow(unit: Mechanism) -> None:
         raise InvalidInput(
             "standard deviation of a sum to certify",
             f"at most {_WIDEST:g} bits",
-            f"{spread:.0f}",
+            Unquoted(f"{spread:.0f}"),
             hint="the promise may hold all the same; a larger epsilon, or a number in fewer "
             "bits, can be certified",
         )

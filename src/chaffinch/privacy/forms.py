@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.privacy.numerics.precision import GRAIN
 
 _LONGEST = 400
@@ -28,7 +28,9 @@ def fraction_text(parameter: str, value: Fraction) -> str:
     if GRAIN % value.denominator == 0:
         return f"{value * GRAIN}/2^64"
     if value.denominator.bit_length() > 3 * _LONGEST:
-        raise InvalidInput(parameter, f"a fraction of fewer than {_LONGEST} digits", "a longer one")
+        raise InvalidInput(
+            parameter, f"a fraction of fewer than {_LONGEST} digits", Unquoted("a longer one")
+        )
     return f"{value.numerator}/{value.denominator}"
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.errors.checks import real, whole
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.floods import negative_binomial
@@ -233,7 +233,7 @@ def _whole_tallies(tallies: ArrayLike, largest: int) -> Counts:
     if seen.size and seen.dtype.kind not in "iu":
         raise InvalidInput("tallies", rule, seen.dtype)
     if seen.size and not (seen.min() >= 0 and seen.max() <= largest):
-        raise InvalidInput("tallies", rule, "a number outside of that range")
+        raise InvalidInput("tallies", rule, Unquoted("a number outside of that range"))
     return seen.astype(np.int64)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.errors.checks import whole
 from chaffinch.wire.batches import Counts
 
@@ -341,11 +341,13 @@ class Truth:
         whole("number of people", self.people, least=1)
         inside = len(self.counts) > 0 and 0 <= self.counts.min() <= self.counts.max() <= self.people
         if not inside or (self.shape != "flags" and int(self.counts.sum()) != self.people):
-            raise InvalidInput("counts", "how many of the people hold each answer", "others")
+            raise InvalidInput(
+                "counts", "how many of the people hold each answer", Unquoted("others")
+            )
         if (self.shape == "number") != (self.shares is not None):
             raise InvalidInput("shares", "given for numbers and only there", self.shape)
         if self.shares is not None and not _are_rising(self.shares, len(self.counts)):
-            raise InvalidInput("shares", "rising from 0 or more to 1 or less", "others")
+            raise InvalidInput("shares", "rising from 0 or more to 1 or less", Unquoted("others"))
 
     def numbers(self) -> NDArray[Any]:
         """Return people with these counts one by one, as the encoder takes them."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import privacy, protocols, sampling
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     GRAIN,
@@ -124,7 +124,7 @@ class Signed(Protocol):
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
         checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
         if self.finer is not None and not (self.finer and self.steps is not None):
-            raise InvalidInput("finer digits", "some, behind a first digit", "others")
+            raise InvalidInput("finer digits", "some, behind a first digit", Unquoted("others"))
         checks.whole("number of steps", self.resolution, least=1, most=_MOST_STEPS)
 
     def check(self, question: Question) -> None:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from chaffinch.errors import InvalidAnswer, InvalidInput, checks
+from chaffinch.errors import InvalidAnswer, InvalidInput, Unquoted, checks
 from chaffinch.questions.date_bins import DATE_BINS, bin_of
 
 MISSING = "(missing)"
@@ -487,7 +487,7 @@ class Cross:
             raise InvalidInput("number of levels", "given with a Number only", self.levels)
         if self.measure is not None and self.measure.quantiles:
             rule = "about the mean, without quantiles"
-            raise InvalidInput(f"crossed question {last!r}", rule, "quantiles")
+            raise InvalidInput(f"crossed question {last!r}", rule, Unquoted("quantiles"))
         if self.levels is not None:
             checks.whole("number of levels", self.levels, least=2, most=MOST_LEVELS)
         self._check_size(firsts)
@@ -502,7 +502,7 @@ class Cross:
             raise InvalidInput(
                 f"number of cells of {names}",
                 f"at most {MOST_VALUES:,}",
-                f"{shown} = {math.prod(sizes)}",
+                Unquoted(f"{shown} = {math.prod(sizes)}"),
                 hint="list fewer values, or name one in `unknown` that stands for the rest",
             )
 
@@ -750,7 +750,7 @@ def _named(parameter: str, names: Any) -> tuple[str, ...]:
         label(f"name among the {parameter}", name)
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
-        raise InvalidInput(parameter, "all different", f"{twice!r} twice")
+        raise InvalidInput(parameter, "all different", Unquoted(f"{twice!r} twice"))
     return listed
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra, checks
+from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra, Unquoted, checks
 from chaffinch.services.connections import MOST, Connection, Limits, OpenWork
 from chaffinch.services.http import Application
 
@@ -255,7 +255,9 @@ def _listening_socket(listener: Listener) -> socket.socket:
     except OSError as error:
         rule, got = "free, and one of this machine", error.strerror or "none"
         hint = _NOT_BOUND.get(error.errno or 0, "")
-        raise InvalidInput("address to listen on", rule, f"{address}: {got}", hint=hint) from None
+        raise InvalidInput(
+            "address to listen on", rule, Unquoted(f"{address}: {got}"), hint=hint
+        ) from None
     return bound
 
 

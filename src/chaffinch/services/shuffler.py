@@ -31,6 +31,7 @@ from chaffinch.errors import (
     InvalidInput,
     Reason,
     StorageFault,
+    Unquoted,
     checks,
 )
 from chaffinch.keys import KeyFolder
@@ -122,7 +123,7 @@ def hop_of(plan: RunPlan, identity: str) -> int:
     raise InvalidInput(
         f"plan {plan.id[:16]}",
         "one that names this party as a hop",
-        "one that does not",
+        Unquoted("a plan with other hops"),
         hint="`chaffinch keys show` prints the identity of a key folder",
     )
 

@@ -14,7 +14,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
+from chaffinch.errors import (
+    BatchRepeated,
+    InvalidFile,
+    InvalidInput,
+    PlanMismatch,
+    Reason,
+    Unquoted,
+)
 from chaffinch.sampling import Words, secure_words, shuffled
 from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Shuffled
 
@@ -93,7 +100,7 @@ def _check_origin(report: Report, origin: Origin) -> None:
     if report.origin.plan_id != origin.plan_id:
         raise PlanMismatch("report", expected=origin.plan_id, found=report.origin.plan_id)
     raise InvalidInput(
-        "reports", f"all of round {origin.round}", f"one of round {report.origin.round}"
+        "reports", f"all of round {origin.round}", Unquoted(f"one of round {report.origin.round}")
     )
 
 

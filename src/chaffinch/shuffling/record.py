@@ -34,7 +34,14 @@ from pathlib import Path
 
 from chaffinch.disk.databases import BATCH_RECORD, RecordKind
 from chaffinch.disk.files import AnyPath, state_folder
-from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
+from chaffinch.errors import (
+    BatchRepeated,
+    InvalidFile,
+    InvalidInput,
+    Reason,
+    StorageFault,
+    Unquoted,
+)
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
 _STATEMENTS = (
@@ -202,7 +209,7 @@ def _other_batch() -> InvalidInput:
     return InvalidInput(
         "target",
         "another file than that of another batch",
-        "one with the batch of other message files",
+        Unquoted("one with the batch of other message files"),
         hint="name another file: a batch cannot be made again",
     )
 

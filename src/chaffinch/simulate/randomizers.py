@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from chaffinch.cards import card, paragraph, table
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.amplification import ShuffledTable
 from chaffinch.protocols.noise import Floats
@@ -266,7 +266,7 @@ def _coding(outcomes: list[Any]) -> Callable[[Any], Hashable]:
         raise InvalidInput(
             "messages",
             "few different ones, or numbers",
-            f"{len(different)} different ones in {len(outcomes)}",
+            Unquoted(f"{len(different)} different ones in {len(outcomes)}"),
             hint="say with `see` what of them is looked at",
         )
     edges = np.unique(np.quantile(np.array(outcomes, float), np.linspace(0, 1, _BINS + 1)[1:-1]))

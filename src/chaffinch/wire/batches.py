@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import sampling
-from chaffinch.errors import InvalidFile, InvalidInput, checks
+from chaffinch.errors import InvalidFile, InvalidInput, Unquoted, checks
 
 _LARGEST_SPACE = 10_000_000
 """As many different messages as a plan may have; counts of all of them fit into memory."""
@@ -71,7 +71,9 @@ class BatchFacts:
             raise InvalidInput("plan id", "a text of printable ASCII characters", plan)
         checks.choice("stage of the messages", self.stage, _STAGES)
         if not re.fullmatch(r"[0-9a-f]{32}", self.name):
-            raise InvalidInput("name of a batch", "32 hexadecimal digits", "something else")
+            raise InvalidInput(
+                "name of a batch", "32 hexadecimal digits", Unquoted("something else")
+            )
         checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
         checks.whole("number of possible messages", self.space, least=1, most=_LARGEST_SPACE)
         checks.whole("round", self.round, least=1, most=_LARGEST_ROUND)
@@ -103,7 +105,7 @@ class CodeCounts:
         """Count some messages; InvalidInput, and nothing counted, if one is too large."""
         if self._few is not None:
             if len(codes) and int(codes.max()) >= self.space:
-                raise InvalidInput("codes", f"below {self.space}", "a larger one")
+                raise InvalidInput("codes", f"below {self.space}", Unquoted("a larger one"))
             self._few.append(np.array(codes, np.uint32))
             self.total += len(codes)
             if self.total > self.space // 16 or len(self._few) > 1000:

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 
 X25519 = 0x0020
 """The number of the usual KEM, DHKEM(X25519, HKDF-SHA256)."""
@@ -126,7 +126,7 @@ class SealingKey:
                 return curve
             lattice = MLKEM768PublicKey.from_public_bytes(self.public[:1184])
         except ValueError:
-            raise InvalidInput("public key", "one of its kind", "other bytes") from None
+            raise InvalidInput("public key", "one of its kind", Unquoted("other bytes")) from None
         return MLKEM768X25519PublicKey(lattice, curve)
 
     def seal(self, content: bytes, binding: Binding) -> bytes:

@@ -27,7 +27,7 @@ from pydantic import FailFast, Field, ValidationError
 from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath, atomic, read_small
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidFile, InvalidInput, checks
+from chaffinch.errors import InvalidFile, InvalidInput, Unquoted, checks
 from chaffinch.questions import label
 from chaffinch.wire.document_forms import Form, Hex32, Hex64, Strict, Written
 from chaffinch.wire.documents import canonical, digest, faults_of, one_line, read_document
@@ -94,7 +94,9 @@ class Filter:
             if row.dtype != np.uint64 or row.shape != (words,):
                 raise InvalidInput("row", f"{words} words of 64 bits", row.shape)
             if self.bits % 64 and int(row[-1]) >> self.bits % 64:
-                raise InvalidInput("row", f"of {self.bits} bits", "others set behind them")
+                raise InvalidInput(
+                    "row", f"of {self.bits} bits", Unquoted("others set behind them")
+                )
         try:
             _ = self._facts("0" * 64)
         except ValidationError as fault:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.errors import InvalidFile, InvalidInput, Reason, checks
+from chaffinch.errors import InvalidFile, InvalidInput, Reason, Unquoted, checks
 from chaffinch.wire.envelopes import HEAD, PUBLIC_LENGTHS, SealingKey, kem_of
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 
@@ -52,7 +52,9 @@ class KeyList:
     def __post_init__(self) -> None:
         checks.whole("serial of a key list", self.serial, most=(1 << 64) - 1)
         if not 1 <= len({key.id for key in self.keys}) == len(self.keys) <= _MOST_KEYS:
-            raise InvalidInput("key list", "one of 1 to 255 keys with ids of their own", "another")
+            raise InvalidInput(
+                "key list", "one of 1 to 255 keys with ids of their own", Unquoted("another")
+            )
 
     def signed(self, identity: Ed25519PrivateKey) -> bytes:
         """Return the list with the party's signature."""

@@ -23,7 +23,7 @@ from chaffinch.disk.files import AnyPath
 from chaffinch.disk.inputs import fitting, is_pattern
 from chaffinch.disk.locations import Place, is_address
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch
+from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Unquoted
 from chaffinch.wire.batch_folders import part_pages, read_manifest
 from chaffinch.wire.batches import (
     BatchFacts,
@@ -89,7 +89,9 @@ class MessageReader:
     @property
     def _proven(self) -> tuple[BatchFacts, str]:
         if self._result is None:
-            raise InvalidInput("facts of a batch", "asked for after its last message", "too early")
+            raise InvalidInput(
+                "facts of a batch", "asked for after its last message", Unquoted("too early")
+            )
         return self._result
 
     def close(self) -> None:
@@ -102,7 +104,7 @@ class MessageReader:
         Whoever uses them must be able to undo it: only the end tells whether they are whole.
         """
         if self._file.closed:
-            raise InvalidInput("messages", "read once", "a second time")
+            raise InvalidInput("messages", "read once", Unquoted("a second time"))
         try:
             with self._checked():
                 closing: Mapping[bytes, bytes] = {}

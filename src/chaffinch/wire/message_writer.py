@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch.disk.files import AnyPath, Check, atomic
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import InvalidInput, StorageFault, checks
+from chaffinch.errors import InvalidInput, StorageFault, Unquoted, checks
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,
     BatchFacts,
@@ -75,11 +75,11 @@ class MessageWriter:
     def write(self, codes: NDArray[np.uint32], reports: int) -> None:
         """Add messages that make up so many reports."""
         if self._sink is None:
-            raise InvalidInput("writer", "opened with `with` first", "a closed one")
+            raise InvalidInput("writer", "opened with `with` first", Unquoted("a closed one"))
         if codes.dtype != np.uint32 or codes.ndim != 1:
             raise InvalidInput("messages", "a flat array of uint32", codes.dtype)
         if len(codes) and int(codes.max()) >= self.facts.space:
-            raise InvalidInput("messages", f"below {self.facts.space}", "a larger one")
+            raise InvalidInput("messages", f"below {self.facts.space}", Unquoted("a larger one"))
         more = checks.whole("number of reports", reports, most=LARGEST_REPORTS)
         self.facts = replace(self.facts, reports=self.facts.reports + more)
         self._counts.add(codes)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import sampling
-from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, checks
+from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, Unquoted, checks
 from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, Counts, digest_of, new_name
 
 EMPTY = 0xFFFF_FFFF
@@ -120,7 +120,9 @@ class Report:
         filled = self.codes[: len(self.codes) - self.codes.count(EMPTY)]
         looked = filled if EMPTY not in filled else self.codes
         if not all(code == EMPTY or code in allowed for code in set(looked)):
-            raise InvalidInput("report", f"made of codes below {self.origin.codes}", "another")
+            raise InvalidInput(
+                "report", f"made of codes below {self.origin.codes}", Unquoted("another")
+            )
 
     @property
     def digest(self) -> str:
@@ -240,7 +242,7 @@ class Tally:
         checks.whole("number of reports", self.reports, most=10**12)
         checks.whole("number of absent reports", self.absent, most=self.reports)
         if len(self.counts) and int(self.counts.min()) < 0:
-            raise InvalidInput("counts", "at least 0", "less")
+            raise InvalidInput("counts", "at least 0", Unquoted("less"))
 
     @property
     def present(self) -> int:

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.wire.envelopes import (
     ANALYZER_LAYER,
     NAME,
@@ -119,7 +119,7 @@ class Layout:
         """Return a payload."""
         fits = self.fixed_slots <= len(items) <= self.slots
         if len(route) != self.route_length or not fits:
-            raise InvalidInput("payload", "one of this plan", f"{len(items)} items")
+            raise InvalidInput("payload", "one of this plan", Unquoted(f"{len(items)} items"))
         packed = bytes([_VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
         return packed.ljust(self.payload_length, b"\0")
 

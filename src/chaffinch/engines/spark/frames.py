@@ -36,7 +36,7 @@ from chaffinch.disk.locations import Place
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.engines.spark.job import Job, cluster_faults
 from chaffinch.engines.spark.tasks import Keyring
-from chaffinch.errors import ClusterFault, InvalidInput, StorageFault
+from chaffinch.errors import ClusterFault, InvalidInput, StorageFault, Unquoted
 from chaffinch.tables.parallel import Progress
 from chaffinch.tables.pieces import Piece
 from chaffinch.tables.read import Table, open_table
@@ -83,7 +83,7 @@ def is_frame(source: object) -> bool:
         raise InvalidInput(
             "frame",
             "one of a session of this process",
-            "one of Spark Connect",
+            Unquoted("one of Spark Connect"),
             hint="write it to files that the cluster reads, and name these",
         )
     return True

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.disk.leftovers import staging_folder
 from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.masters import check_master, on_one_machine
-from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra, checks
+from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra, Unquoted, checks
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -119,7 +119,7 @@ def take_part(context: SparkContext, party: str) -> None:
         raise InvalidInput(
             "Spark application",
             f"one of the {party}'s own",
-            f"one that has worked for the {before}",
+            Unquoted(f"one that has worked for the {before}"),
             hint="shuffle and analyze in two applications, as two operators do: whoever runs both "
             "sees which messages came together",
         )
@@ -399,7 +399,7 @@ def _without(name: str) -> InvalidInput:
     return InvalidInput(
         "Spark session",
         f"one with {name}=true",
-        "one without",
+        Unquoted("one without"),
         hint="without it messages and the secret of a job would be unencrypted on the disks or "
         "the network of the cluster, or be given to anybody who asks for them; set it when the "
         "session is made, or in spark-defaults.conf",
@@ -416,7 +416,7 @@ def check_settings(settings: SparkConf) -> None:
         raise InvalidInput(
             "Spark session",
             f"one with {_MODE}=client",
-            "cluster",
+            Unquoted("cluster"),
             hint="records of what was shuffled and published are kept where the command runs; in "
             "the mode cluster that is another machine every time, and people would count twice",
         )

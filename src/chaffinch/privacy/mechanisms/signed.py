@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
 from chaffinch.privacy import forms
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
@@ -508,7 +508,7 @@ def _check_flood(flood: object) -> tuple[Fraction, ...]:
         raise InvalidInput("flood", rule, flood)
     rates = [checks.rate("rate of the flood", rate, most=_MOST_RATE) for rate in flood]
     if sum(rates) > _MOST_RATE:
-        raise InvalidInput("flood", rule, f"a sum of {float(sum(rates)):.6g}")
+        raise InvalidInput("flood", rule, Unquoted(f"a sum of {float(sum(rates)):.6g}"))
     return tuple(rates)
 
 

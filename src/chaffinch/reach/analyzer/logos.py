@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
+from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, Unquoted, checks
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
@@ -95,7 +95,9 @@ def read_columns(columns: ShuffledColumns, plan: ReachPlan) -> Logos:
         raise not_filters()
     if (columns.bits, columns.rows) != (plan.bits, plan.audience.rows):
         rule = f"{plan.bits} of {plan.audience.rows} rows, as in the plan"
-        raise InvalidInput("shuffled columns", rule, f"{columns.bits} of {columns.rows} rows")
+        raise InvalidInput(
+            "shuffled columns", rule, Unquoted(f"{columns.bits} of {columns.rows} rows")
+        )
     _refuse_impossible(columns.counts, plan)
     return Logos(plan.id, columns.key, (columns.batch,), columns.counts, (columns.digest,))
 
@@ -105,7 +107,7 @@ def not_shuffled() -> InvalidInput:
     return InvalidInput(
         "filters",
         "shuffled columns, for a plan with a shuffler",
-        "filters of publishers",
+        Unquoted("filters of publishers"),
         hint="they are for the shuffler alone: `chaffinch reach shuffle` makes columns of them",
     )
 
@@ -113,7 +115,7 @@ def not_shuffled() -> InvalidInput:
 def not_filters() -> InvalidInput:
     """Return what is wrong with shuffled columns under a plan without a shuffler."""
     rule = "filters of publishers, for a plan without a shuffler"
-    return InvalidInput("filters", rule, "shuffled columns")
+    return InvalidInput("filters", rule, Unquoted("shuffled columns"))
 
 
 def _counted(
@@ -143,6 +145,6 @@ def _refuse_impossible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
             raise InvalidInput(
                 f"filter of {plan.audience.publishers[row // plan.audience.frequencies]!r}",
                 "flipped as the plan says",
-                "fewer set bits than flips alone make",
+                Unquoted("fewer set bits than flips alone make"),
                 hint="have the filter encoded again; do not use this one",
             )

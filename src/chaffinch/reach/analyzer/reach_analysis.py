@@ -16,7 +16,7 @@ from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath
 from chaffinch.disk.inputs import files_of
 from chaffinch.disk.protected import kind_of
-from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, checks
+from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch, Unquoted, checks
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.reach.analyzer.group_intervals import by_delta_method, intervals
 from chaffinch.reach.analyzer.logos import (
@@ -104,7 +104,7 @@ def check_key(ledger: Ledger, release: ReachRelease) -> None:
             raise InvalidInput(
                 "campaign key",
                 "one for each collection",
-                "the key of other filters that were charged before",
+                Unquoted("the key of other filters that were charged before"),
                 hint="collect again with a new key; the same filters again cost nothing",
             )
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.errors import InvalidInput, PlanMismatch, Unquoted
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.wire.filter_files import Filter, FilterFacts
 
@@ -39,7 +39,7 @@ def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_Any
             raise InvalidInput(
                 "filters",
                 "made with one campaign key",
-                f"another key at {one.publisher!r} than at {first.publisher!r}",
+                Unquoted(f"another key at {one.publisher!r} than at {first.publisher!r}"),
                 hint=_ENCODE,
             )
         _same(one, "bits", one.bits, plan.bits)
@@ -55,17 +55,17 @@ def _refuse_missing_filters(filters: Sequence[Filter | FilterFacts], plan: Reach
         plan.audience.place(name)
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise InvalidInput("filters", "one for each publisher", f"{times} of {name!r}")
+        raise InvalidInput("filters", "one for each publisher", Unquoted(f"{times} of {name!r}"))
     batch, times = Counter(one.batch for one in filters).most_common(1)[0]
     if times > 1:
         both = [one.publisher for one in filters if one.batch == batch]
-        raise InvalidInput("filters", "all different", f"the same batch from {both}")
+        raise InvalidInput("filters", "all different", Unquoted(f"the same batch from {both}"))
     absent = [name for name in plan.audience.publishers if name not in names]
     if absent:
         raise InvalidInput(
             "filters",
             "one for each publisher",
-            f"none of {', '.join(map(repr, absent))}",
+            Unquoted(f"none of {', '.join(map(repr, absent))}"),
             hint="wait for the missing ones, or plan again without them",
         )
 

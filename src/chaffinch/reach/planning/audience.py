@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import label
 from chaffinch.wire.filter_files import MOST_ROWS
 
@@ -53,7 +53,7 @@ class Audience:
             raise InvalidInput(
                 "publishers times frequencies",
                 f"at most {MOST_ROWS}",
-                f"{len(names)} × {levels}",
+                Unquoted(f"{len(names)} × {levels}"),
                 hint="2 to the power of this many combinations are counted: ask for fewer",
             )
         object.__setattr__(self, "publishers", names)
@@ -119,7 +119,10 @@ class Group:
             object.__setattr__(self, parameter, tuple(given))
         if not (self.any_of or self.all_of):
             raise InvalidInput(
-                "group", "of ids seen at some publisher", "no publisher", hint="give any_of"
+                "group",
+                "of ids seen at some publisher",
+                Unquoted("no publisher"),
+                hint="give any_of",
             )
         if len(set(self.named)) < len(self.named):
             raise InvalidInput("group", "one that names each publisher once", self.named)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.wire.document_forms import Form
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class IdRule:
             raise InvalidInput(
                 "country code",
                 "given with the trunk prefix of that country",
-                "one without the other",
+                Unquoted("one without the other"),
                 hint='the trunk prefix is "0" in most of Europe, "1" in North America, "" in Italy',
             )
         if self.country_code is None or self.trunk is None:

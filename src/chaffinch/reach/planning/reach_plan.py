@@ -132,7 +132,7 @@ class ReachPlan:
             raise InvalidInput(
                 "plan that names its parties",
                 "one with a shuffler",
-                "one without",
+                Unquoted("one without"),
                 hint="plan with --shuffled (shuffled=True)",
             )
         if self.parties != self.parties.ordered(self.audience.publishers):
@@ -203,7 +203,7 @@ class ReachPlan:
             raise InvalidInput(
                 "plan",
                 "one that names the parties who run it",
-                "one that does not",
+                Unquoted("a plan without parties"),
                 hint="name them: chaffinch reach plan … --shuffled --parties parties.toml",
             )
         return self.parties

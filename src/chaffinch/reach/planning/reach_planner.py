@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from scipy import optimize, special
 
-from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, checks
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, Unquoted, checks
 from chaffinch.planning.choosing import refuse_useless
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.filters import (
@@ -190,7 +190,7 @@ def _own_wish(
             raise InvalidInput(
                 "promise against the shuffler",
                 "asked of a plan with a shuffler",
-                "one without",
+                Unquoted("one without"),
                 hint="plan with --shuffled (shuffled=True)",
             )
         return None

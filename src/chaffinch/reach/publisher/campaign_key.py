@@ -149,7 +149,7 @@ class CampaignKey:
             raise InvalidInput(
                 "campaign key",
                 f"one that has made no filter of {publisher!r} yet",
-                "one that has",
+                Unquoted("a key that has made one"),
                 hint=f"send the filter made then (SHA-256 {before['sha256'][:8]}…), or start anew: "
                 "all publishers need a new key",
             )
@@ -167,7 +167,7 @@ class CampaignKey:
             raise InvalidInput(
                 "campaign key",
                 "one that has made no filter for another plan",
-                Unquoted(f"one that has, for the plan {other[:16]}…"),
+                Unquoted(f"a key that has made one for the plan {other[:16]}…"),
                 hint="a key is for one collection: otherwise everybody who takes part in one "
                 "could look ids up in the other; make another one with `chaffinch reach key`",
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from chaffinch.disk.paid_files import Bill, commit_paid_files, finish_staged
 from chaffinch.disk.protected import refuse_to_overwrite
 from chaffinch.disk.staged import StagedFiles
-from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
@@ -34,7 +34,7 @@ def refuse_second(
             raise InvalidInput(
                 "campaign key",
                 f"one that has made no filter of {publisher!r} yet",
-                "one that was charged for it before",
+                Unquoted("a key whose filter was charged before"),
                 hint=f"send the filter made then (SHA-256 {entry.subject[:8]}…), or start anew: "
                 "all publishers need a new key",
             )
@@ -133,7 +133,7 @@ def finish_publishing(
             raise InvalidInput(
                 "staged filter of an interrupted command",
                 "finished with the ledger that was to pay for it",
-                "another ledger, or none",
+                Unquoted("another ledger, or none"),
                 hint=str(waiting),
             )
         return False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidInput, InvalidTable, checks
+from chaffinch.errors import InvalidInput, InvalidTable, Unquoted, checks
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.sampling import digest_ids
@@ -176,7 +176,7 @@ class IdReader:
             raise InvalidInput(
                 "column",
                 "named where a table has several",
-                f"{len(others)} columns that may hold the ids",
+                Unquoted(f"{len(others)} columns that may hold the ids"),
                 hint="say which column holds the ids",
             )
         if self.table.named_by_first_line and _ID_ITSELF.fullmatch(others[0]):

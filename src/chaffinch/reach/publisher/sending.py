@@ -76,7 +76,7 @@ def _check(found: Filter, plan: ReachPlan, publisher: str) -> None:
         raise InvalidInput(
             "filter",
             f"that of {publisher}, whose identity the key folder has",
-            f"one of {found.publisher}",
+            Unquoted(f"one of {found.publisher}"),
         )
     if (found.bits, found.frequencies) != (plan.bits, plan.audience.frequencies):
         raise InvalidInput("filter", "of the size that the plan says", Unquoted("another"))
@@ -146,7 +146,7 @@ class _Sending:
             return InvalidInput(
                 "filter",
                 f"the one that {self._party.name} has from this publisher",
-                "another one",
+                Unquoted("another one"),
                 hint="only one filter is accepted for each plan, as another one has fresh noise; "
                 "send the sealed file that was stored then, or plan again under another title",
             )

@@ -156,7 +156,9 @@ class FilterRelay:
         found = filter_from(packed)
         if found.publisher != name:
             # Whoever signs the envelope of another publisher has not made what is in it.
-            raise InvalidInput(f"filter of {name}", "its own", "that of another publisher")
+            raise InvalidInput(
+                f"filter of {name}", "its own", Unquoted("that of another publisher")
+            )
         return found
 
     def _hand_over(self, columns: ShuffledColumns, key: SealingKey) -> None:

@@ -23,7 +23,7 @@ from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.files import AnyPath, atomic, make_folder, read_small, state_folder
 from chaffinch.disk.leftovers import alone_in
 from chaffinch.disk.storage_errors import storage_fault
-from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault
+from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault, Unquoted
 from chaffinch.reach.planning.alignment import aligned_filters, column_chunks
 from chaffinch.reach.planning.reach_plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, secure_words
@@ -89,7 +89,7 @@ def _check_plan(plan: ReachPlan) -> ReachPlan:
         raise InvalidInput(
             "plan",
             "one with a shuffler",
-            "one whose filters go to the analyzer",
+            Unquoted("one whose filters go to the analyzer"),
             hint="plan with --shuffled (shuffled=True)",
         )
     return plan
