@@ -333,12 +333,12 @@ def pytest_runtest_setup() -> Generator[None]:
     """Let a test be stopped, but not its clean-up; outside of it this is an interrupt."""
     global _stoppable  # noqa: PLW0603
     if _over:
-        raise KeyboardInterrupt
+        pytest.exit("the time is over", returncode=pytest.ExitCode.INTERRUPTED)
     try:
         _stoppable = True
         return (yield)
     except _OutOfTime:
-        raise KeyboardInterrupt from None
+        pytest.exit("the time is over", returncode=pytest.ExitCode.INTERRUPTED)
     finally:
         _stoppable = False
 

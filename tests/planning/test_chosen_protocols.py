@@ -210,3 +210,10 @@ def test_files_without_a_protocol_keep_their_digest() -> None:
     golden = survey_from(SURVEY.format(above="", member="")).digest
     assert golden == "b800d0bf4fd680bb3bc15737812bc731287f2221b40998e5ef798b022e471481"
     assert survey_from(EXAMPLE).protocol is None
+
+
+def test_alternatives_are_shown_on_a_line_each() -> None:
+    plan = cf.plan(cf.Bit(), users=1000, target=cf.Target(1, 1e-6))
+    shown = [repr(one) for one in plan.alternatives]
+    assert all(one.count("\n") == 0 and len(one) < 120 for one in shown)
+    assert shown[0].startswith("<flips: epsilon 1, standard error ")

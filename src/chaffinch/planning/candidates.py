@@ -155,6 +155,14 @@ class Candidate:
     beside: str = ""
     """What somebody else does better who has no protocol here, in words."""
 
+    def __repr__(self) -> str:
+        """Return what it is chosen by, on one line; its parts are long."""
+        left = "none" if math.isinf(self.local_epsilon) else f"{self.local_epsilon:.4g}"
+        return (
+            f"<{self.name}: epsilon {self.epsilon:.4g}, standard error {self.error:.4g}, "
+            f"{self.slots:,} slots, local epsilon {left}{', ruled out' * bool(self.ruled_out)}>"
+        )
+
     @property
     def report_bytes(self) -> int:
         """Return the size of a report before it is sealed."""

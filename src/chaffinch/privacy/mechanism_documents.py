@@ -185,7 +185,9 @@ def _check_class(kind: type[Mechanism]) -> None:
     missing += [name for name in ("view", "method") if not (hasattr(kind, name) or name in said)]
     if missing:
         rule = "one that says its " + ", ".join(missing)
-        raise InvalidInput(f"mechanism {kind.__name__}", rule, Unquoted("one without"))
+        raise InvalidInput(
+            f"mechanism {kind.__name__}", rule, Unquoted("one that lacks some of it")
+        )
     _check_fact(kind, "method", PROVEN)
     _check_fact(kind, "neighbours", (Mechanism.neighbours,))
     for name in ("document_fields", "document_fractions"):

@@ -49,12 +49,16 @@ def _check_class(protocol: object) -> None:
     missing += sorted(getattr(protocol, "__abstractmethods__", ()))
     if missing:
         rule = "one that says its " + ", ".join(missing)
-        raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one without"))
+        raise InvalidInput(
+            f"protocol {protocol.__name__}", rule, Unquoted("one that lacks some of it")
+        )
     _check_kind(protocol.__name__, protocol.kind, protocol.shapes)
     _check_parameters(protocol)
     if "number" in protocol.shapes and protocol.thermometer is Protocol.thermometer:
         rule = "one that says its thermometer, as it carries numbers"
-        raise InvalidInput(f"protocol {protocol.__name__}", rule, Unquoted("one without"))
+        raise InvalidInput(
+            f"protocol {protocol.__name__}", rule, Unquoted("one that lacks some of it")
+        )
     seconds: object = protocol.seconds
     if not isinstance(seconds, EncodingSeconds):
         raise InvalidInput(f"seconds of {protocol.__name__}", "EncodingSeconds", seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from itertools import groupby
 
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
@@ -127,8 +128,14 @@ def row_name(name: str) -> str:
 
     >>> row_name("number in 8 bits, total seen")
     '8 bits, total'
+    >>> row_name("flips; flips; flips; local")
+    'flips (3 times); local'
     """
-    return name.replace("number in ", "").replace(" seen", "")
+    ways = [
+        (way, len(list(same)))
+        for way, same in groupby(name.replace("number in ", "").replace(" seen", "").split("; "))
+    ]
+    return "; ".join(way if times == 1 else f"{way} ({times} times)" for way, times in ways)
 
 
 def local_variant(question: Question) -> Variant:

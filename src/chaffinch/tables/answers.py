@@ -440,7 +440,7 @@ class _SubstitutionCounter:
             if how is not None:
                 self.counted.add(how, count)
             if how == "unknown":
-                self.counted.add_near(near_value(self.question, self.read(answer)), count)
+                self.counted.add_near(near_value(self.question, answer), count)
 
 
 def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter) -> NDArray[Any]:
@@ -465,7 +465,7 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter
         try:
             table.append(law(answer))
         except InvalidAnswer as refusal:
-            error, near = refusal, near_value(tell.question, tell.read(answer))
+            error, near = refusal, near_value(tell.question, answer)
             if near:
                 error = InvalidAnswer(error.must_be, hint=f"differs from {near}")
             table.append(None)
