@@ -27,7 +27,7 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.protocols import Flips
-from chaffinch.runs.asked import _fits_survey
+from chaffinch.runs.asked import fits_survey
 from chaffinch.wire.documents import identified
 
 NINE_TENTHS = HonestShare(Fraction(9, 10))
@@ -494,10 +494,10 @@ def test_a_survey_says_it_and_is_checked_by_the_same_rule(plan: Plan) -> None:
     assert survey.reports == plan.reports
     made = survey.plan()
     assert made.reports == survey.reports
-    assert _fits_survey(made, survey)
+    assert fits_survey(made, survey)
     # A plan that does not say that some may lie promises less than this survey.
-    assert not _fits_survey(replace(made, honest=None, reports=1_112), survey)
-    assert not _fits_survey(made, survey_from(SURVEY.format("")))
+    assert not fits_survey(replace(made, honest=None, reports=1_112), survey)
+    assert not fits_survey(made, survey_from(SURVEY.format("")))
     assert survey_from(SURVEY.format("")).reports == 1_000
     # Charged in every round, of the delta that it says, and else of the usual one.
     wish = "epsilon = 1\ndelta = 1e-6"

@@ -24,7 +24,7 @@ from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
-from chaffinch.tables.arrays import plain_array, rows_of
+from chaffinch.tables.arrays import plain_array, rows_of, values_of
 from chaffinch.tables.cell_faults import all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
 from chaffinch.tables.dialect import settings_from
@@ -293,7 +293,7 @@ def _follow_answers(question: Question, table: Table) -> bool:
         return False
     with suppress(InvalidTable):
         batch = next(table.batches(table.columns, rows=_ROWS_LOOKED_AT))
-        cells = plain_array(batch.column(0)).drop_null().unique().to_pylist()
+        cells = values_of(plain_array(batch.column(0)).drop_null().unique())
         return batch.num_rows >= _FEW_ROWS and all(_is_answer(question, one) for one in cells)
     return False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.runs.answer_table import TableInput, open_answers
 from chaffinch.runs.listener import Callbacks
 from chaffinch.runs.opened_survey import open_collection
+from chaffinch.tables.arrays import values_of
 from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.substitutions import Substitutions
 
@@ -146,7 +147,7 @@ def faulty_cells(
         for column, row in wanted:
             place = table.row_numbers.place(row) - start
             if 0 <= place < batch.num_rows:
-                found[column, row] = batch.column(column)[place].as_py()
+                (found[column, row],) = values_of(batch.column(column).slice(place, 1))
         start += batch.num_rows
         if len(found) == len(wanted):
             break

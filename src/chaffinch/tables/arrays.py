@@ -51,26 +51,6 @@ def check_kinds(schema: pa.Schema) -> None:
                 column=field.name,
                 hint="write the column in another way",
             )
-        if not _has_known_zone(field.type):
-            raise InvalidTable(
-                "of times in a zone that this machine knows",
-                "times in another one",
-                column=field.name,
-                hint="write the times in UTC, or install the data of time zones (tzdata)",
-            )
-
-
-def _has_known_zone(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if not (pa.types.is_timestamp(kind) and kind.tz):
-        return True
-    try:
-        compute.hour(pa.array([0], kind))
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _can_be_cut(kind: pa.DataType) -> bool:

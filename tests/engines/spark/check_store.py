@@ -45,7 +45,7 @@ def test_a_collection_from_store_to_store(store: str, monkeypatch: pytest.Monkey
         spark.tally([made], PLAN)
     with Place.of(store.format("tables/b.csv")).writing() as file:
         file.write(b"answer\nhidden\n")
-    with pytest.raises(InvalidCells, match=r"row 1"):
+    with pytest.raises(InvalidCells, match="row 2, as a spreadsheet counts"):
         spark.encode(store.format("tables"), PLAN, store.format("none"))
     assert Place.of(store.format("none")).names() == []
 
