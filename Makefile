@@ -14,10 +14,12 @@ BENCH       := $(BENCH_VENV)/bin/python
 READY       := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 MUTANT_READY := $(MUTANT_VENV)/.ready
-SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
+SOURCES     := src tests tools docs/conf.py $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 # Some tests wait more than they work, so there is one process more than there are cores.
 TEST_WORKERS = $(if $(filter auto,$(WORKERS)),$(shell $(BASE_PYTHON) -c 'import os; print(os.cpu_count() + 1)'),$(WORKERS))
+# A warning is an error: a link that leads nowhere, a page that no menu has.
+SITE         = $(PYTHON) -m sphinx --quiet --fail-on-warning --builder html --conf-dir docs
 FLIGHTS     := .data/flights.csv
 TRIAL       := .data/trial/flights.csv
 FUZZERS     := .data/fuzz/.ready .data/http-fuzz/.ready
@@ -30,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test quick test-long mutants bench lint format docs lock clean
+.PHONY: help demo flights test quick test-long mutants bench lint format docs site lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -70,10 +72,16 @@ format: $(READY)  ## rewrite the sources in the house format
 	$(PYTHON) -m ruff check --fix-only $(SOURCES)
 	$(PYTHON) -m ruff format $(SOURCES)
 
+site: $(READY)  ## the documentation as a site, below build/site: open docs/index.html there
+	$(SITE) . build/site
+	@echo "build/site/docs/index.html"
+
 docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale)
 	$(PYTHON) -m tests.docs.reference
 	$(PYTHON) -m tests.docs.architecture
 	$(PYTHON) -m tests.docs.costs_page
+	$(PYTHON) -m tests.docs.figures
+	$(PYTHON) -m tests.docs.gallery
 	$(PYTHON) -m tests.claims.ledger
 	$(PYTHON) -m tests.oracles.assumed_pair
 	$(PYTHON) -m tests.privacy.test_published

@@ -17,9 +17,11 @@ from types import ModuleType
 import chaffinch
 from chaffinch import errors, planning, reach, runs
 from chaffinch.plans.plan import plan_schema
+from chaffinch.privacy.mechanism import BETWEEN_MODULES, Mechanism
 from chaffinch.reach.planning.reach_plan import plan_schema as reach_plan_schema
 from chaffinch.reach.release import release_schema as reach_release_schema
 from chaffinch.release.surveys import release_schema
+from chaffinch.services import analyzer_process, hop
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
@@ -37,6 +39,7 @@ def written() -> dict[Path, str]:
         FOLDER / "release.schema.json": schema(release_schema()) + "\n",
         FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
         FOLDER / "errors.md": "\n".join(errors_page()) + "\n",
+        FOLDER / "services.md": "\n".join(services_page()) + "\n",
     }
 
 
@@ -74,6 +77,7 @@ def privacy_page() -> Iterator[str]:
     """Yield the lines of the page on chaffinch.privacy."""
     module = importlib.import_module("chaffinch.privacy")
     yield from ["# The privacy module", "", NOTE, "", first_paragraph(module)]
+    yield from shared_by_mechanisms()
     names = list(module.__all__)
     parts = [name for name in names if inspect.ismodule(getattr(module, name))]
     for name in names:
@@ -86,6 +90,14 @@ def privacy_page() -> Iterator[str]:
             yield from entry(f"privacy.{name}.{inner}", getattr(part, inner), level=3)
 
 
+def shared_by_mechanisms() -> Iterator[str]:
+    """Yield what every mechanism answers, once."""
+    yield from ["", "## Every mechanism", "", "| Question | Answer |", "|---|---|"]
+    for name, words in documented(Mechanism):
+        yield f"| `{name}` | {words} |"
+    yield from ["", "Below, each mechanism lists only what it has beside these."]
+
+
 def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
     """Yield one function or class: its call, its first paragraph, its methods."""
     if not inspect.isclass(thing) and not inspect.isfunction(thing):
@@ -94,7 +106,8 @@ def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
     yield from ["```text", call(label.rpartition(".")[2], thing), "```", ""]
     yield first_paragraph(thing)
     if inspect.isclass(thing):
-        methods = list(documented(thing))
+        shared = set(dict(documented(Mechanism))) if issubclass(thing, Mechanism) else set()
+        methods = [one for one in documented(thing) if one[0] not in shared]
         if methods:
             yield ""
         for name, words in methods:
@@ -104,6 +117,8 @@ def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
 def documented(owner: type) -> Iterator[tuple[str, str]]:
     """Yield the public methods and properties of a class with their first paragraphs."""
     for name in sorted(name for name in dir(owner) if not name.startswith("_")):
+        if issubclass(owner, Mechanism) and name in BETWEEN_MODULES:
+            continue
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property):
             yield name, first_paragraph(member)
@@ -142,6 +157,41 @@ def errors_page() -> Iterator[str]:
         "",
         "Each has `message`, `hint` (what to do about it) and `details`, safe to log.",
     ]
+
+
+METRICS = {
+    "chaffinch_acknowledged_reports": "reports that are durable and acknowledged",
+    "chaffinch_adds_up": "1 as long as the conservation laws hold: alert on 0",
+    "chaffinch_batches": "batches in each state: `sealed` ones wait for a receipt",
+    "chaffinch_build": "what runs: version and service",
+    "chaffinch_counts": "reports by plan and outcome; for `rejected` also the reason, such as "
+    "`not_given_out`: for keys that this hop had not given out",
+    "chaffinch_disk_free_bytes": "free space; below the limit nothing is accepted, and clients "
+    "are asked to retry later",
+    "chaffinch_key": "the state of each key",
+    "chaffinch_offers_total": "how often batches were offered to the next party, by result: "
+    "`no connection`, `outdatedKeys`, …; the log names each result once",
+    "chaffinch_ready": "1 if the service is ready, as `/readyz` says",
+    "chaffinch_received_batches": "received batches that wait to be opened",
+    "chaffinch_stuck_batches": "batches that cannot leave a hop, or exceed the budget of the "
+    "analyzer, by reason: alert above 0 for longer than an hour",
+    "chaffinch_unopened_segments": "segments that wait to be opened, with the one being written",
+}
+
+
+def services_page() -> Iterator[str]:
+    """Yield the lines of the page on services: their settings, and what they tell operators."""
+    yield from ["# Services", "", NOTE, ""]
+    yield "How to run them: [running a collection](../guides/running-a-collection.md)."
+    yield "A file of settings is TOML; unknown keys are refused, and all faults are told at once."
+    for heading, example in (
+        ("Settings of a hop", hop.EXAMPLE),
+        ("Settings of an analyzer", analyzer_process.EXAMPLE),
+    ):
+        yield from ["", f"## {heading}", "", "```toml", example.rstrip(), "```"]
+    yield from ["", "## Metrics", "", "At `/metrics` of the `admin` address, for Prometheus."]
+    yield from ["", "| Metric | Means |", "|---|---|"]
+    yield from (f"| `{name}` | {words} |" for name, words in METRICS.items())
 
 
 if __name__ == "__main__":

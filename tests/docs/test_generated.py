@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from chaffinch import privacy
+from chaffinch.privacy.mechanism import BETWEEN_MODULES
 from tests.cases import each_case
 from tests.docs import reference
+from tests.meta import repository
 
 
 @each_case("path", reference.written(), ids=lambda path: path.name)
@@ -16,3 +20,28 @@ def test_reference_is_up_to_date(path: Path) -> None:
 @each_case("path", reference.written(), ids=lambda path: path.name)
 def test_reference_holds_no_address_in_memory(path: Path) -> None:
     assert " at 0x" not in reference.written()[path]
+
+
+def test_every_metric_is_on_the_page_of_services() -> None:
+    named = re.findall(r'"(chaffinch_[a-z_]+)"', repository.source_of("chaffinch.services.admin"))
+    gauges = "".join(
+        repository.source_of(f"chaffinch.services.{one}") for one in ("hop", "analyzer_process")
+    )
+    named += [
+        f"chaffinch_{one}"
+        for found in re.findall(r'gauges\["(\w+)"\]|gauges = \{"(\w+)"', gauges)
+        for one in found
+        if one
+    ]
+    told = {name.removesuffix("_total") for name in reference.METRICS}
+    assert len(named) > 8
+    assert set(named) <= told
+
+
+def test_what_modules_ask_one_another_is_not_listed() -> None:
+    mechanism = privacy.FlippedBits(users=10, flip_probability=0.1)
+    shown = set(dir(mechanism))
+    assert {"delta", "epsilon", "tradeoff", "guarantee"} <= shown
+    assert not shown & BETWEEN_MODULES
+    page = reference.written()[reference.FOLDER / "privacy.md"]
+    assert not [name for name in BETWEEN_MODULES if f"- `{name}" in page]

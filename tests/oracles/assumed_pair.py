@@ -28,8 +28,6 @@ the worst. Here every crowd and every pair of target vectors was enumerated with
 largest delta is set beside the assumed pair's. This is why a number from that pair is labelled
 `worst-pair-assumed` and may not stand in a plan.
 
-## Summary
-
 | L | N | settings | assumed pair falls short in | largest true delta / assumed delta |
 |---|---|---|---|---|
 {summary}

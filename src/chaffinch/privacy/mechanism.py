@@ -30,6 +30,18 @@ _LARGEST_NODE = 600.0
 """A profile is not followed further: e^epsilon must stay a double."""
 _CLOSE = 0.002
 
+BETWEEN_MODULES = frozenset(
+    {
+        *("cells", "cutting", "delta_bound", "delta_within", "document_fields"),
+        *("document_fractions", "document_name", "epsilon_reach", "from_written", "instance"),
+        *("bit_crowds", "inner", "nodes", "opened", "profile_bound", "profile_end"),
+        *("profile_floor", "profile_nodes", "quick_nodes", "rounds", "seen_mu", "sides"),
+        *("spread", "takes_minutes", "written"),
+    }
+)
+"""What accountants, planners and documents ask a mechanism. A protocol of your own may define it;
+whoever computes a guarantee needs none of it: `dir` and the reference do not list it."""
+
 
 class Mechanism(ABC):
     """Something that randomizes, shuffles, and shows one view of the result."""
@@ -219,6 +231,9 @@ class Mechanism(ABC):
     def epsilon_reach(self) -> float:
         """Return the largest epsilon worth describing when some loss is infinite."""
         return 20.0
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - BETWEEN_MODULES)
 
     def _repr_html_(self) -> str:
         facts = f"view: {self.view}; neighbours: {self.neighbours}; method: {self.method}"

@@ -1,0 +1,83 @@
+"""The pages become a site without a warning, and it needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.meta import repository
+
+_LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+_ELSEWHERE = re.compile(r"(?:https?:)?//")
+_KEPT = {"next", "prev", "search", "index", "canonical"}
+"""Links in the head of a page that load nothing."""
+
+
+class Loaded(HTMLParser):
+    """What a browser fetches for a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if set((told.get("rel") or "").split()) & _KEPT:
+            return
+        if (address := told.get(_LOADED.get(tag, ""))) is not None:
+            self.found.append(address)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the built site; that it is built without a warning is the first of its tests."""
+    folder = tmp_path_factory.mktemp("site")
+    words = "-m sphinx --quiet --fail-on-warning --builder html --conf-dir docs --doctree-dir"
+    done = subprocess.run(
+        [sys.executable, *words.split(), str(folder / "trees"), ".", str(folder / "site")],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    pages = {path: Loaded(path.read_text("utf-8")).found for path in site.rglob("*.html")}
+    assert len(pages) > 60
+    assert all(pages.values())
+    assert not {one for found in pages.values() for one in found if _ELSEWHERE.match(one)}
+    for path in [*site.rglob("*.css"), *site.rglob("*.svg")]:
+        text = path.read_text("utf-8")
+        assert not re.findall(r"@import[^;]*|(?:url\(|href=)[\"']?(?:https?:)?//[^)\"']*", text)
+
+
+def test_every_file_that_a_page_loads_is_there(site: Path) -> None:
+    missing = {
+        one
+        for path in site.rglob("*.html")
+        for one in Loaded(path.read_text("utf-8")).found
+        if not one.startswith("data:") and not (path.parent / one.partition("?")[0]).exists()
+    }
+    assert not missing
+
+
+def test_the_search_finds_words_without_a_server(site: Path) -> None:
+    """A page opened from a file may load a script, and no data."""
+    index = (site / "searchindex.js").read_text("utf-8")
+    assert index.startswith("Search.setIndex(")
+    assert '"shuffl"' in index or "shuffl:" in index
+
+
+def test_both_colour_schemes_have_the_palette(site: Path) -> None:
+    page = (site / "docs" / "index.html").read_text("utf-8")
+    for colour in ("#0B64A0", "#6CB8EC", "#FBFAF7", "#131517"):
+        assert colour in page
