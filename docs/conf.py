@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 
+from pygments.lexers.shell import BashLexer
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -82,3 +83,4 @@ def setup(app: Sphinx) -> None:
     """Connect what is done to each page."""
     app.connect("source-read", add_menu)
     app.add_lexer("hex", TextLexer)
+    app.add_lexer("console", BashLexer)  # commands without a prompt, and no output

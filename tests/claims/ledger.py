@@ -116,10 +116,9 @@ def _summary(claims: list[Claim]) -> list[str]:
 
 
 def _row(entry: Claim) -> str:
-    remark = entry.correction
-    if entry.counter_example:
-        remark += f"{' ' if remark else ''}*Counter-example:* {entry.counter_example}"
-    cells = (entry.label, entry.statement, f"**{entry.verdict}**", remark, f"`{entry.test}`")
+    example = entry.counter_example and f"*Counter-example:* {entry.counter_example}"
+    verdict = (f"**{entry.verdict}.**", entry.correction, example, f"`{entry.test}`")
+    cells = (entry.label, entry.statement, " ".join(one for one in verdict if one))
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
@@ -131,8 +130,8 @@ def render(claims: list[Claim]) -> str:
             "",
             f"## {name}: {title}",
             "",
-            "| claim | what it says | verdict | remark | test |",
-            "|---|---|---|---|---|",
+            "| claim | what it says | verdict, remark and test |",
+            "|---|---|---|",
             *(_row(entry) for entry in claims if entry.source == name),
         ]
     return "\n".join(lines) + "\n"
