@@ -119,6 +119,8 @@ def documented(owner: type) -> Iterator[tuple[str, str]]:
     for name in sorted(name for name in dir(owner) if not name.startswith("_")):
         if issubclass(owner, Mechanism) and name in BETWEEN_MODULES:
             continue
+        if any(name in vars(kind) for kind in owner.__mro__ if kind.__module__ == "builtins"):
+            continue
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property):
             yield name, first_paragraph(member)
