@@ -40,6 +40,8 @@ html_theme = "furo"
 html_title = "chaffinch"
 html_copy_source = False
 html_show_copyright = False
+html_show_search_summary = False
+"""Excerpts would be fetched from pages, which a browser refuses to pages opened from a file."""
 html_static_path = ["site"]
 html_css_files = ["site.css"]
 _PALETTE = {

@@ -74,6 +74,8 @@ def test_the_search_finds_words_without_a_server(site: Path) -> None:
     """A page opened from a file may load a script, and no data."""
     index = (site / "searchindex.js").read_text("utf-8")
     assert index.startswith("Search.setIndex(")
+    options = (site / "_static" / "documentation_options.js").read_text("utf-8")
+    assert "SHOW_SEARCH_SUMMARY: false" in options
     assert '"shuffl"' in index or "shuffl:" in index
 
 
