@@ -115,13 +115,19 @@ def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
 
 
 def documented(owner: type) -> Iterator[tuple[str, str]]:
-    """Yield the public methods and properties of a class with their first paragraphs."""
+    """Yield the public methods and properties of a class with their first paragraphs.
+
+    A question is a value: its numbering is what plans ask, and only how it is made is listed.
+    """
+    question = owner.__module__.startswith("chaffinch.questions")
     for name in sorted(name for name in dir(owner) if not name.startswith("_")):
         if issubclass(owner, Mechanism) and name in BETWEEN_MODULES:
             continue
         if any(name in vars(kind) for kind in owner.__mro__ if kind.__module__ == "builtins"):
             continue
         member = inspect.getattr_static(owner, name)
+        if question and not isinstance(member, classmethod):
+            continue
         if isinstance(member, property):
             yield name, first_paragraph(member)
         elif callable(getattr(owner, name)) and inspect.getdoc(getattr(owner, name)):
