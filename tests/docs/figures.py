@@ -188,6 +188,20 @@ def pipeline() -> str:
     )
 
 
+def run() -> str:
+    return flow(
+        "From a table to a release",
+        [
+            ("survey", "drafted from the table, completed by you"),
+            ("check", "every cell, all faults at once"),
+            ("plan", "the error, before any answer is used"),
+            ("run", "noise on your machine; each release is recorded"),
+            ("release", "a page, JSON and CSV, with the guarantee"),
+        ],
+        "A survey is drafted and checked, planned and run; a release is published.",
+    )
+
+
 def views() -> str:
     return flow(
         "What each party sees",
@@ -472,6 +486,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "curve": curve,
     "tradeoff": tradeoff,
     "pipeline": pipeline,
+    "run": run,
     "views": views,
     "services": services,
     "cluster": cluster,
