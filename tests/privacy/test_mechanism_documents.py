@@ -20,6 +20,7 @@ from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import mechanism_documents
 from chaffinch.privacy.forms import fraction_from, fraction_text
 from chaffinch.privacy.guarantee import Method
+from chaffinch.privacy.mechanism import BETWEEN_MODULES
 from chaffinch.privacy.mechanism_documents import (
     UnknownMechanism,
     add_mechanisms,
@@ -611,3 +612,10 @@ def test_a_class_that_is_defined_again_needs_a_new_start() -> None:
         assert refused.value.hint == hint
     # The other class of a name of ours is not known here.
     assert mechanism_documents.hint_for_another(again, None) == ""
+
+
+def test_what_modules_ask_one_another_is_not_offered() -> None:
+    shown = dir(privacy.FlippedBits(users=10, flip_probability=0.1))
+    assert shown == sorted(shown)
+    assert {"delta", "epsilon", "tradeoff", "guarantee", "users"} <= set(shown)
+    assert not set(shown) & BETWEEN_MODULES
