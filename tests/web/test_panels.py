@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,9 @@ SURVEYS = {
     "number with gaps": '[questions.q]\nkind = "number"\nlow = 0\nhigh = 1\nmissing = "count"',
     "several": 'rounds = 2\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"',
     "cross": 'cross = ["a", "b"]\n[questions.a]\nkind = "bit"\n[questions.b]\nkind = "bit"',
+    "many": f'[questions.q]\nkind = "choice"\nvalues = {json.dumps(list("abcdefghijklmnop"))}',
+    "groups": 'by_public = "a"\n[questions.a]\nkind = "choice"\nvalues = ["x", "y"]\n'
+    '[questions.b]\nkind = "bit"',
     "reports": 'contributions = 2\n[questions.a]\nkind = "bit"\nmissing = "no"',
 }
 EMPTY = {"input", "meta", "link", "br"}
@@ -84,6 +88,29 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert "<i>" not in "".join([*found.values(), *tried.values()])
 
 
+@pytest.mark.parametrize("name", ["number", "many", "groups"])
+def test_a_plan_is_tried_before_its_sliders_are_there(name: str) -> None:
+    tried = fragments("try", text=HEAD + SURVEYS[name], shares=[])
+    assert "intervals hold the truth" in tried["out"]
+
+
+def test_what_is_said_of_a_plan_is_on_the_safe_side() -> None:
+    found = fragments("plan", text=HEAD + SURVEYS["reports"])
+    _, plan = planned(HEAD + SURVEYS["reports"], lambda _: None)
+    # What was found is not only near: it is never too small, and counts reports where it should.
+    said = re.search(r"within ± ([0-9.]+) %, or ([0-9.]+) reports", found["example"])
+    assert said is not None
+    share, reports = map(float, said.groups())
+    assert plan.margin() <= share / 100 <= 1.1 * plan.margin()
+    assert plan.margin() * plan.reports <= reports <= 1.1 * plan.margin() * plan.reports
+    # Delta is no chance of a larger loss: that chance may be larger than it.
+    assert "that it is more" not in found["promise"]
+    assert "by a factor of at most e^4 = 54.6, plus" in found["promise"]
+    assert "only 210 of 300 are honest" in found["promise"]
+    # A sum of numbers is told in parts of the range, not in people.
+    assert "people" not in fragments("plan", text=HEAD + SURVEYS["number"])["ways"]
+
+
 def test_a_promise_costs_what_its_plan_says() -> None:
     text = HEAD.replace("epsilon = 4", "epsilon = 1.2") + SURVEYS["bit"]
     news: list[News] = []
@@ -99,10 +126,12 @@ def test_a_promise_costs_what_its_plan_says() -> None:
 
 
 def test_reach_is_planned_and_its_faults_are_told() -> None:
-    form = {"publishers": "daily = 2,000\nradio 1000", "epsilon": "2", "delta": "1e-4"}
+    form = {"publishers": "daily = 2,000\nradio 1000", "epsilon": "2.1234567", "delta": "1e-4"}
     found = fragments("reach", form=form)
     assert set(found) == {"reach"}
     assert "--publisher daily=2000 --publisher radio=1000" in found["reach"]
+    # The command makes the same plan: no digit of the promise is lost.
+    assert "--epsilon 2.1234567 --delta 0.0001" in found["reach"]
     for name, bad in (("publishers", "daily = many"), ("epsilon", "x"), ("publishers", "a=1\na=2")):
         with pytest.raises(ValueError, match="must be"):
             TASKS["reach"](lambda _: None, form=form | {name: bad})

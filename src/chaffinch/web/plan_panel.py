@@ -14,13 +14,20 @@ from chaffinch.charts.curves import privacy_curve
 from chaffinch.charts.estimates import counts_chart, number_chart
 from chaffinch.charts.guesses import LEGEND, guesses_chart, legend_mark
 from chaffinch.charts.price import PriceFigure, PricePoint, price_chart
-from chaffinch.charts.rounding import percent_text, promise_text, rounded_up
+from chaffinch.charts.rounding import (
+    decimal_places,
+    error_text,
+    promise_text,
+    rounded_up,
+    upper_text,
+)
 from chaffinch.charts.svg import element
 from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.price_curve import price
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.planning.wishes import default_delta
+from chaffinch.plans.meaning import factor
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
@@ -325,8 +332,8 @@ def _proven(plan: Plan, seconds: float) -> dict[str, Any]:
         "plan": plan.id,
         "epsilon": promise_text(plan.epsilon, 4),
         "right": right_guesses(plan.epsilon, plan.delta),
-        "margin": f"{100 * plan.margin():.3g}",
-        "people": f" = {plan.margin() * plan.reports:,.0f} people" if _counts(plan) else "",
+        "margin": promise_text(100 * plan.margin(), 3),
+        "people": f" = {_up(plan.margin() * plan.reports)} {_unit(plan)}" if _counts(plan) else "",
     }
 
 
@@ -337,7 +344,10 @@ def promise_html(plan: Plan) -> Markup:
     whatifs = [("everyone keeps their role", right)]
     for share, epsilon in plan.shares:
         whatifs.append(
-            (f"only {percent_text(float(share))} of people are honest", _right(epsilon, plan.delta))
+            (
+                f"only {math.floor(plan.crowd * share):,} of {plan.crowd:,} are honest",
+                _right(epsilon, plan.delta),
+            )
         )
     if plan.crowd > 1:
         whatifs.append(("shuffler and analyzer work together", _right(local, plan.delta)))
@@ -366,8 +376,9 @@ def promise_html(plan: Plan) -> Markup:
         tag("div", *buttons, class_="chips"),
         tag(
             "p",
-            f"Privacy loss ε {promise_text(plan.epsilon, 4)}, with a chance of "
-            f"{_chance(plan.delta)} that it is more (δ).",
+            f"Privacy loss ε {promise_text(plan.epsilon, 4)}: what one person answers changes the "
+            f"chance of anything that is seen by a factor of at most {factor(plan.epsilon)}, plus "
+            f"a chance of {_chance(plan.delta)} (δ).",
             class_="soft",
         ),
         folded(
@@ -380,8 +391,13 @@ def _right(epsilon: float, delta: float) -> int:
     return 100 if math.isinf(epsilon) else right_guesses(epsilon, delta)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+def _up(number: float) -> str:
+    """Return how far an interval goes, in two digits and never less than it is."""
+    return upper_text(number, decimal_places(number))
+
+
+def _unit(plan: Plan) -> str:
+    return "people" if plan.contributions == 1 else "reports"
 
 
 def _chance(delta: float) -> str:
@@ -445,7 +461,8 @@ def _beats(one: Candidate, other: Candidate) -> bool:
 
 def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
     yield join(tag("span", "chosen", class_="badge") if chosen else "", " ", row_name(one.name))
-    yield f"± {one.error:,.3g} people ({100 * one.error / plan.reports:.2g} %)"
+    people = f" = {error_text(one.error)} {_unit(plan)}" if _counts(plan) else ""
+    yield f"± {error_text(100 * one.error / plan.reports)} %{people}"
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
     nothing = math.isinf(one.local_epsilon)
@@ -483,10 +500,13 @@ def example_html(plan: Plan) -> Markup:
     """Return what a release will look like: made-up shares, with the whiskers of this plan."""
     drawn = [_example(plan, name) for name in list(plan.questions)[:_MOST_EXAMPLES]]
     margin = plan.margin()
-    words = f"Made-up shares, real whiskers: 95 of 100 collections land within ± {_percent(margin)}"
+    words = (
+        "Made-up shares, real whiskers: in at least 95 of 100 collections a value lands within "
+        f"± {_up(100 * margin)} %"
+    )
     if _counts(plan):
-        people = margin * plan.reports
-        words += f", or {people:,.0f} people. A value held by fewer than {2 * people:,.0f} drowns"
+        far, unit = margin * plan.reports, _unit(plan)
+        words += f", or {_up(far)} {unit}. A value in fewer than {_up(2 * far)} {unit} drowns"
     return join(*drawn, tag("p", f"{words}.", class_="soft"))
 
 
@@ -525,7 +545,7 @@ def _example(plan: Plan, name: str) -> Markup:
             (label, count, around(count, half), around(count, wide))
             for label, count in zip(labels, (shares * reports).tolist(), strict=True)
         ]
-        chart = counts_chart(name, rows, level=_LEVEL, unit="people", crowd=reports)
+        chart = counts_chart(name, rows, level=_LEVEL, unit=_unit(plan), crowd=reports)
     return tag("figure", Markup(chart.svg(name=f"example-{name}", styled=False)))
 
 

@@ -91,7 +91,7 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
         f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()
     )
     command = (
-        f"chaffinch reach plan {publishers} --epsilon {plan.epsilon:g} --delta {plan.delta:g}"
+        f"chaffinch reach plan {publishers} --epsilon {plan.epsilon!r} --delta {plan.delta!r}"
         + (f" --frequencies {plan.frequencies}" if plan.frequencies > 1 else "")
         + (" --shuffled" if "shuffled" in form else "")
         + " --out reach.plan.json"
@@ -113,7 +113,8 @@ def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, st
                 "What each id is promised",
                 tag(
                     "p",
-                    "Of 100 people who guess whether an id is in an audience, at most ",
+                    "Of 100 people who guess whether an id is in these audiences or in none of "
+                    "them, at most ",
                     tag("strong", f"{right}", class_="odds"),
                     " are right.",
                     class_="large",

@@ -81,10 +81,9 @@ def who_html(plan: Plan) -> Markup:
 def _sliders(plan: Plan) -> list[str]:
     """Return the names of the sliders; none where there would be too many."""
     part = plan.parts[0]
-    if len(plan.questions) > 1 or len(part.labels) > _MOST_SLIDERS:
-        return []
     special = {"number": ["their mean, between the two bounds"], "bit": ["yes"]}
-    return special.get(part.question.shape, list(part.labels))
+    names = special.get(part.question.shape, list(part.labels))
+    return names if len(plan.parts) == 1 and len(names) <= _MOST_SLIDERS else []
 
 
 def _slider(at: int, name: str, value: int) -> Markup:
@@ -103,6 +102,9 @@ def _slider(at: int, name: str, value: int) -> Markup:
 def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
     """Run the whole pipeline on made-up people, and tell what each party sees."""
     _, plan = planned(text, lambda name: tell({"step": name}))
+    # Public groups are collections of their own, all alike: the first one is tried.
+    if plan.groups:
+        plan = plan.of_group(plan.groups[0])
     people = _people(plan, shares)
     seen = collect(plan, people, shown=_SHOWN)
     tell({"to": "out", "html": _out(plan, seen)})
@@ -125,8 +127,8 @@ def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
 def _people(plan: Plan, shares: Sequence[float]) -> Population:
     """Return made-up people who hold what the sliders say; by default all alike."""
     part, people = plan.parts[0], plan.reports
-    # Of another question, the sliders have not come yet.
-    if len(plan.parts) > 1 or len(shares) != len(_sliders(plan)):
+    # No sliders, or still those of another question.
+    if not shares or len(shares) != len(_sliders(plan)):
         return uniform(plan, people, seed=int(np.random.default_rng().integers(2**31)))
     shape = part.question.shape
     wanted = np.clip(np.array(shares, dtype=np.float64), 0.0, 100.0)
