@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from chaffinch.web.worker import Job, Worker
 
@@ -83,10 +86,55 @@ def test_no_fault_ends_it() -> None:
     run(scene)
 
 
+def test_a_process_that_is_lost_while_nobody_asks_is_replaced() -> None:
+    async def scene(worker: Worker) -> None:
+        assert await told(search(worker, "a", "before")) == [{"found": "before"}]
+        (process,) = multiprocessing.active_children()
+        process.kill()
+        process.join()
+        await asyncio.sleep(0.2)
+        assert await told(search(worker, "a", "after")) == [{"found": "after"}]
+
+    run(scene)
+
+
+def test_many_who_wait_are_bounded_and_never_end_what_is_under_way() -> None:
+    async def scene(worker: Worker) -> None:
+        mine = search(worker, "mine", "mine", steps=200)
+        others = [search(worker, f"{number}", f"{number}") for number in range(200)]
+        assert worker.find(mine.id) is mine
+        assert sum(worker.find(one.id) is not None for one in (mine, *others)) == 64
+        (fault,) = await told(others[0])
+        assert "Too much" in fault["fault"]["message"]
+        assert await told(mine) == [{"found": "mine"}]
+        assert await told(others[-1]) == [{"found": "199"}]
+
+    run(scene)
+
+
+def test_nothing_is_started_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Worker] = []
+
+    async def scene(worker: Worker) -> None:
+        search(worker, "mine", "mine", steps=1000)
+        search(worker, "other", "other")
+        monkeypatch.setattr(Worker, "_start", lambda self: started.append(self))
+
+    async def play() -> None:
+        worker = Worker("tests.web.tasks_for_tests")
+        async with worker.running():
+            await scene(worker)
+        await asyncio.sleep(0.2)
+
+    asyncio.run(play())
+    assert started == []
+
+
 def test_jobs_are_forgotten_in_the_end() -> None:
     async def scene(worker: Worker) -> None:
         first = search(worker, "a", "first")
         assert worker.find(first.id) is first
+        await told(first)
         for number in range(70):
             search(worker, "b", f"{number}")
         assert worker.find(first.id) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.errors import ChaffinchError
+from chaffinch.services.connections import Limits
 from chaffinch.services.http import Request, Response
 from chaffinch.services.server import Listener, run
 from chaffinch.web.folder import Folder
@@ -157,6 +158,8 @@ def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> 
     pages = Pages(Folder(folder))
     run(
         [Listener(pages.site, "127.0.0.1", port)],
+        # Whoever waits for news when it ends would have it wait, too.
+        limits=Limits(stop_seconds=1.0),
         background=[pages.planner.running(), pages.helper.running()],
         announce=lambda addresses: announce(pages.site.listens_on(addresses[0])),
     )

@@ -31,6 +31,7 @@ _PAUSE = 0.05
 _WAIT = 20.0
 """Seconds that an answer waits for news: less than connections may say nothing."""
 _MOST_JOBS = 64
+"""So many are remembered, and may wait."""
 
 
 class Job:
@@ -82,6 +83,7 @@ class Worker:
         try:
             yield
         finally:
+            self._waiting.clear()
             self._process.kill()
             self._process.join()
 
@@ -91,6 +93,7 @@ class Worker:
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, self._tasks), daemon=True)
         self._process.start()
+        self._is_lost = False
         theirs.close()
         threading.Thread(target=self._listen, args=(self._ours,), daemon=True).start()
 
@@ -106,17 +109,25 @@ class Worker:
     def submit(self, tab: str, name: str, given: Mapping[str, Any]) -> Job:
         """Ask for something; what the same tab has asked for before is dropped."""
         job = Job(tab, name, given)
-        self._jobs[job.id] = job
-        while len(self._jobs) > _MOST_JOBS:
-            self._jobs.popitem(last=False)
-        if (before := self._waiting.pop(tab, None)) is not None:
-            before.add(None)
-        self._waiting[tab] = job
+        self._drop(self._waiting.get(tab))
+        self._jobs[job.id] = self._waiting[tab] = job
+        if len(self._jobs) > _MOST_JOBS:
+            others = (one for one in self._jobs.values() if one is not self._current)
+            oldest = min(others, key=lambda one: not one.is_over)
+            oldest.add({"fault": {"message": "Too much is asked at once.", "hint": ""}})
+            self._drop(oldest)
+            del self._jobs[oldest.id]
         if self._current is None:
             self._next()
         elif self._current.tab == tab:
-            self._ours.send(None)
+            self._send(None)
         return job
+
+    def _drop(self, job: Job | None) -> None:
+        """Let nobody wait for what will not be done."""
+        if job is not None and self._waiting.get(job.tab) is job:
+            del self._waiting[job.tab]
+            job.add(None)
 
     def find(self, job_id: str) -> Job | None:
         """Return what was asked under this id, unless that is long ago."""
@@ -125,8 +136,15 @@ class Worker:
     def _next(self) -> None:
         self._current = None
         if self._waiting:
+            if self._is_lost:
+                self._start()
             _, self._current = self._waiting.popitem(last=False)
-            self._ours.send((self._current.name, dict(self._current.given)))
+            self._send((self._current.name, dict(self._current.given)))
+
+    def _send(self, order: object) -> None:
+        # One that was lost a moment ago hears nothing: whoever waits for it is told soon.
+        with suppress(OSError):
+            self._ours.send(order)
 
     def _take(self, news: News | None) -> None:
         if self._current is not None:
@@ -136,11 +154,12 @@ class Worker:
 
     def _lost(self) -> None:
         """Go on with another process: the last one was killed, or found no memory."""
+        self._is_lost = True
         if self._current is not None:
-            self._current.add({"fault": {"message": "The planning process has ended.", "hint": ""}})
+            words = "The process that worked on this has ended."
+            self._current.add({"fault": {"message": words, "hint": "try it again"}})
             self._current.add(None)
-            self._start()
-            self._next()
+        self._next()
 
 
 class _Stopped(BaseException):
