@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
+from chaffinch.web.results_panel import results_page
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -51,6 +53,39 @@ def test_nothing_else_can_be_named(folder: Folder, name: str) -> None:
 def test_releases_stay_in_the_folder(folder: Folder, name: str) -> None:
     with pytest.raises(InvalidInput):
         folder.new(name)
+
+
+def test_what_is_no_file_of_the_folder_is_not_there(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / "outside.csv").write_text("a\n")
+    for kind in (".csv", ".toml", ".json"):
+        # Whoever opens one waits for somebody who writes.
+        os.mkfifo(mine / f"pipe{kind}")
+    (mine / "link.csv").symlink_to(tmp_path / "outside.csv")
+    (mine / "elsewhere").symlink_to(tmp_path)
+    (mine / "two\nlines.csv").write_text("a\n")
+    Path(os.fsdecode(os.fsencode(mine) + b"/\xff.csv")).write_text("a\n")
+    folder = Folder(mine)
+    assert (folder.names(), folder.surveys(), folder.services()) == ([], [], [])
+    assert folder.releases() == {}
+    with pytest.raises(InvalidInput, match="no link"):
+        folder.new("elsewhere")
+
+
+def test_a_folder_of_very_many_files_is_listed_in_part(tmp_path: Path) -> None:
+    for number in range(2100):
+        (tmp_path / f"{number:04}.csv").touch()
+    assert len(Folder(tmp_path).tables()) == 2000
+
+
+@pytest.mark.parametrize("rest", ['"x": ' + "[" * 100_000, "}", '"x": 1}'])
+def test_a_damaged_release_is_listed_and_leads_nowhere(tmp_path: Path, rest: str) -> None:
+    (tmp_path / "bad.json").write_text('{"format": "chaffinch/release@1", ' + rest)
+    (tmp_path / "rounds.json").write_text('{"format": "chaffinch/trend@1", ' + rest)
+    html = "".join(results_page(Folder(tmp_path)))
+    assert html.count("cannot be shown") == 2
+    assert "href" not in html
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -118,7 +118,11 @@ def test_nothing_is_started_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     async def scene(worker: Worker) -> None:
         search(worker, "mine", "mine", steps=1000)
         search(worker, "other", "other")
-        monkeypatch.setattr(Worker, "_start", lambda self: started.append(self))
+
+        def note(again: Worker) -> None:
+            started.append(again)
+
+        monkeypatch.setattr(Worker, "_start", note)
 
     async def play() -> None:
         worker = Worker("tests.web.tasks_for_tests")

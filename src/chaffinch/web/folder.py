@@ -6,15 +6,18 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from chaffinch.disk.file_kinds import LARGEST, Kind, document_kind
+from chaffinch.disk.file_kinds import Kind, document_kind
 from chaffinch.errors import InvalidInput
 
 _DEEPEST = 3
 _MOST_FILES = 2000
 """So many files are looked at: somebody may start it in a home folder."""
-_LARGEST_TOML = 1 << 20
+_MOST_ENTRIES = 20_000
+"""So many entries of one folder are read."""
+_LARGEST_TOML, _LARGEST_HEAD = 1 << 20, 1 << 16
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".gz", ".zst")
 
 
@@ -47,11 +50,12 @@ class Folder:
 
     def releases(self) -> dict[str, str]:
         """Return the names of releases by a word for each, the newest first."""
-        found = []
-        for name in self.names():
-            path = self.root / name
-            if name.endswith(".json") and self._is_release(path):
-                found.append((path.stat().st_mtime, name))
+        found = [
+            (changed, name)
+            for name in self.names()
+            if name.endswith(".json")
+            and (changed := self._changed_if_release(self.root / name)) is not None
+        ]
         return {_word(name): name for _, name in sorted(found, reverse=True)}
 
     def path(self, name: str) -> Path:
@@ -64,22 +68,32 @@ class Folder:
         """Return the place of a folder that is to be made, or filled again."""
         if not name or name.startswith(".") or Path(name).name != name or "\0" in name:
             raise InvalidInput("folder for the release", "a name without slashes", name)
+        if (self.root / name).is_symlink():
+            raise InvalidInput("folder for the release", "no link to another one", name)
         return self.root / name
 
     def names(self) -> list[str]:
-        """Return the names of all files, down to a few folders."""
-        return list(self._walk())
+        """Return the names of files, down to a few folders, and of no more than some thousands.
 
-    def _walk(self) -> Iterator[str]:
-        left = _MOST_FILES
-        for place, folders, files in os.walk(self.root):
-            inside = Path(place).relative_to(self.root)
-            deep = len(inside.parts)
-            hidden = [name for name in folders if name.startswith(".") or deep + 1 >= _DEEPEST]
-            folders[:] = sorted(set(folders).difference(hidden))
-            for name in sorted(files):
-                if not name.startswith(".") and (left := left - 1) >= 0:
-                    yield (inside / name).as_posix()
+        Links lead elsewhere, pipes and devices would be waited for, and what is no text cannot
+        stand on a page: none of them is there.
+        """
+        return list(islice(self._walk(self.root, 1), _MOST_FILES))
+
+    def _walk(self, place: Path, depth: int) -> Iterator[str]:
+        try:
+            with os.scandir(place) as entries:
+                shown = sorted(
+                    (one for one in islice(entries, _MOST_ENTRIES) if _is_shown(one.name)),
+                    key=lambda one: (one.is_dir(follow_symlinks=False), one.name),
+                )
+        except OSError:
+            return
+        for one in shown:
+            if one.is_file(follow_symlinks=False):
+                yield Path(one.path).relative_to(self.root).as_posix()
+            elif depth < _DEEPEST and one.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(one.path), depth + 1)
 
     def _keys(self, name: str) -> set[str]:
         """Return the keys of a TOML file; of what is none, or cannot be read, none."""
@@ -92,12 +106,17 @@ class Folder:
             return set()
 
     @staticmethod
-    def _is_release(path: Path) -> bool:
+    def _changed_if_release(path: Path) -> float | None:
         try:
             with path.open("rb") as file:
-                return document_kind(file.read(min(LARGEST, 1 << 16))) is Kind.RELEASE
+                kind = document_kind(file.read(_LARGEST_HEAD))
+                return os.fstat(file.fileno()).st_mtime if kind is Kind.RELEASE else None
         except OSError:
-            return False
+            return None
+
+
+def _is_shown(name: str) -> bool:
+    return name.isprintable() and not name.startswith(".")
 
 
 def _word(name: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +34,20 @@ def results_page(folder: Folder) -> Iterator[Markup]:
         return
     rows = []
     for word, name in found.items():
-        release = load(folder.path(name))
-        title = release.title or name if release else name
-        rows.append((tag("a", title, href=f"./results/{word}"), name))
+        release = load(folder.root / name)
+        if release is None:
+            rows.append(("cannot be shown", name))
+        else:
+            rows.append((tag("a", release.title or name, href=f"./results/{word}"), name))
     yield card("Releases of this folder", table(("release", "file"), rows, "The newest first"))
 
 
 def load(path: Path) -> Any:
-    """Return the release in a file, of whatever kind; None if it is damaged."""
-    try:
-        kind = json.loads(path.read_text(encoding="utf-8"))["format"]
-        return reach.load_release(path) if "reach" in kind else cf.load_release(path)
-    except (ChaffinchError, OSError, ValueError, KeyError, TypeError):
-        return None
+    """Return the release in a file, of people or of a reach; None if it is damaged, or neither."""
+    for read in (cf.load_release, reach.load_release):
+        with suppress(ChaffinchError):
+            return read(path)
+    return None
 
 
 def files_html(word: str) -> Markup:
