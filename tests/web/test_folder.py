@@ -12,6 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
 from chaffinch.web.results_panel import results_page
+from chaffinch.web.run_panel import paid
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -91,3 +92,11 @@ def test_a_damaged_release_is_listed_and_leads_nowhere(tmp_path: Path, rest: str
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         Folder(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("field", "said"), [({"round": "two"}, "round"), ({"ledger": "a.ledger"}, "mark")]
+)
+def test_what_a_run_cannot_use_is_refused(folder: Folder, field: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        paid({"out": "release", **field}, folder)

@@ -34,6 +34,12 @@ def test_numbers_as_people_write_them(users: str) -> None:
     assert survey_from(survey_text({**DEFAULTS, "users": users})).users == 10_000
 
 
+@pytest.mark.parametrize("users", ["10,0000", "007", "1,00", "\u0661\u0660"])
+def test_no_number_is_guessed(users: str) -> None:
+    with pytest.raises(InvalidFile, match="users: must be a whole number"):
+        survey_from(survey_text({**DEFAULTS, "users": users}))
+
+
 @pytest.mark.parametrize("error", ["0.5", "0.5%", " 0.5 % "])
 def test_the_error_may_lead(error: str) -> None:
     asked = survey_from(survey_text({**DEFAULTS, "lead": "error", "error": error, "delta": "1e-6"}))
@@ -44,13 +50,46 @@ def test_the_error_may_lead(error: str) -> None:
 
 
 def test_of_a_whole_survey_the_wishes_count() -> None:
-    form = {**DEFAULTS, "survey": EXAMPLE, "epsilon": "0.7", "rounds": "3", "protocol": "flips"}
+    form = {**DEFAULTS, "kind": "survey", "survey": EXAMPLE, "epsilon": "0.7", "rounds": "3",
+            "protocol": "flips", "title": "Mine"}  # fmt: skip
     asked, before = survey_from(survey_text(form)), survey_from(EXAMPLE)
     assert asked.target is not None
     assert (asked.target.epsilon, asked.rounds, asked.protocol) == (0.7, 3, "flips")
-    assert (asked.survey, asked.users) == (before.survey, before.users)
+    assert (asked.survey.questions, asked.users) == (before.survey.questions, before.users)
+    assert asked.survey.title == "Mine"
+    windows = {**form, "survey": EXAMPLE.replace("\n", "\r\n")}
+    assert survey_text(windows) == survey_text(form)
+    # It is kept when another kind is chosen, and does not count then.
+    assert survey_text({**form, "kind": "bit"}) == survey_text(
+        {**form, "kind": "bit", "survey": ""}
+    )
     asked = survey_from(survey_text({**form, "lead": "error", "error": "2"}))
     assert (asked.target, asked.error and asked.error.share) == (None, 0.02)
+
+
+LISTED = """users = 60
+'epsilon' = 3
+title = "a"
+cross = [
+  ["a", "b"],
+  ["c", "d"],
+]
+rounds = 2
+[questions]
+""" + "".join(f'{name} = {{kind = "bit"}}\n' for name in "abcd")
+
+
+def test_lists_over_several_lines_stay_whole() -> None:
+    asked = survey_from(survey_text({"kind": "survey", "survey": LISTED, "epsilon": "1"}))
+    assert asked.target is not None
+    assert (asked.target.epsilon, asked.rounds, asked.survey.title) == (1, 2, "a")
+    assert len(asked.survey.cross) == 2
+
+
+def test_a_fault_of_a_survey_is_told_by_its_own_line() -> None:
+    form = {"kind": "survey", "survey": "# mine\n\nusers = = 3\n", "rounds": "2"}
+    with pytest.raises(InvalidFile, match="line 3"):
+        survey_from(survey_text(form))
 
 
 def test_all_faults_are_told_by_their_place() -> None:

@@ -116,7 +116,11 @@ def _sentence() -> Markup:
     )
     survey = tag(
         "label",
-        tag("span", "A survey file: its questions, and whatever else it asks for", class_="soft"),
+        tag(
+            "span",
+            "A survey file: its questions and wishes; what is promised is set below",
+            class_="soft",
+        ),
         tag("textarea", name="survey", rows=14, spellcheck="false"),
         data_kinds="survey",
         hidden=True,

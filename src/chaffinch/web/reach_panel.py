@@ -16,6 +16,7 @@ from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.web.frame import card, code_block, facts, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_panel import dots
+from chaffinch.web.survey_form import bare_number
 from chaffinch.web.worker import Tell
 
 _PUBLISHERS = "daily = 1,200,000\nradio = 400,000\nshop = 250,000"
@@ -184,8 +185,8 @@ def _sizes(text: str) -> dict[str, int]:
 
 
 def _whole(parameter: str, text: str) -> int:
-    bare = re.sub(r"(?<=\d)[ ,_\u2009\u202f](?=\d{3})", "", text.strip())
-    if not re.fullmatch(r"\d{1,12}", bare):
+    bare = bare_number(text)
+    if not re.fullmatch(r"[0-9]{1,12}", bare):
         raise InvalidInput(parameter, "a whole number", text)
     return int(bare)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import chaffinch as cf
+from chaffinch.errors import InvalidInput
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, table
 from chaffinch.web.markup import Inside, Markup, join, tag
@@ -133,14 +135,18 @@ def wanted(form: Form, folder: Folder) -> dict[str, Any]:
 
 def paid(form: Form, folder: Folder) -> dict[str, Any]:
     """Return what else a run is asked for."""
-    ledger = form.get("ledger", "")
+    ledger, turn = form.get("ledger", ""), form.get("round", "").strip()
+    if turn and not re.fullmatch("[0-9]{1,9}", turn):
+        raise InvalidInput("round", "a whole number, or nothing", turn)
+    if ledger and not form.get("mark", ""):
+        raise InvalidInput("mark", "the file that was made with the ledger", "none")
     return {
         "out": str(folder.new(form.get("out", "").strip())),
-        "round": int(form["round"]) if form.get("round", "").strip().isdecimal() else None,
+        "round": int(turn) if turn else None,
         "again": "again" in form,
         "replace": "replace" in form,
         "ledger": str(folder.path(ledger)) if ledger else None,
-        "mark": str(folder.path(form.get("mark", ""))) if ledger else None,
+        "mark": str(folder.path(form["mark"])) if ledger else None,
     }
 
 
@@ -188,7 +194,7 @@ def _counted(counted: Mapping[str, Mapping[str, int]]) -> str:
 def run_task(tell: Tell, *, ledger: str | None, mark: str | None, **given: Any) -> None:
     """Check, plan, encode, shuffle, analyze and release."""
     notes: list[str] = []
-    paying = None if ledger is None else cf.Ledger.open(ledger, mark=mark or "")
+    paying = None if ledger is None or mark is None else cf.Ledger.open(ledger, mark=mark)
     release = cf.run(
         **given, ledger=paying, tell=notes.append, progress=lambda words: tell({"step": words})
     )

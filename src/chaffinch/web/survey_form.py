@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 
 _PROMISE = ("epsilon", "delta", "error", "confidence", "together")
 _WISHES = ("rounds", "contributions", "honest", "max_messages", "local_epsilon", "influence")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_BETWEEN_THOUSANDS = re.compile(r"(?<=[0-9])[ ,_\u2009\u202f](?=[0-9]{3}(?![0-9]))")
 
 Form = Mapping[str, str]
 
@@ -48,10 +50,11 @@ def survey_text(form: Form) -> str:
     head += [f"{name} = {_number(said)}" for name, said in wishes.items() if said.strip()]
     if form.get("protocol", ""):
         head += [f"protocol = {_quoted(form['protocol'])}"]
-    if form.get("survey", "").strip():
-        return _with_head(form["survey"], head)
     if form.get("title", "").strip():
         head.insert(0, f"title = {_quoted(form['title'])}")
+    # What a field holds that is not shown does not count.
+    if form.get("kind") == "survey":
+        return _with_head(form.get("survey", ""), head)
     head.insert(0, f"users = {_number(form.get('users', ''))}")
     name = form.get("name", "").strip() or "answer"
     return "\n".join([*head, "", f"[questions.{_quoted_key(name)}]", *_question(form), ""])
@@ -85,17 +88,42 @@ def _question(form: Form) -> list[str]:
 
 
 def _with_head(text: str, head: list[str]) -> str:
-    """Return a survey file with other wishes: what stands above its first table is replaced."""
-    lines = text.splitlines()
-    first = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    """Return a survey file with other wishes: what stands above its first table is replaced.
+
+    One that is no TOML stays as it is, so that its faults are told by the lines it has.
+    """
+    # Browsers may end lines as Windows does; other ends of lines are part of a text.
+    lines = re.split(r"\r?\n", text)
+    if not _is_whole(lines):
+        return text
+    # A list over several lines begins some of them as a table does: what is above it is not whole.
+    begins = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
+    first = next((at for at in begins if _is_whole(lines[:at])), len(lines))
     replaced = {*(line.partition(" =")[0] for line in head), *_PROMISE}
-    kept = [line for line in lines[:first] if line.partition("=")[0].strip() not in replaced]
+    kept = [one for one in lines[:first] if one.partition("=")[0].strip(" \t\"'") not in replaced]
     return "\n".join([*kept, *head, *([""] if lines[first:] else []), *lines[first:], ""])
 
 
+def _is_whole(lines: list[str]) -> bool:
+    try:
+        tomllib.loads("\n".join(lines))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def bare_number(said: str) -> str:
+    """Return a number without what people write between thousands.
+
+    >>> bare_number(" 1,200,000"), bare_number("10,0000")
+    ('1200000', '10,0000')
+    """
+    return _BETWEEN_THOUSANDS.sub("", said.strip())
+
+
 def _number(said: str) -> str:
-    """Return a number as TOML has it, without thousands; what is none goes on as a text."""
-    bare = re.sub(r"(?<=\d)[ ,_\u2009\u202f](?=\d{3})", "", said.strip())
+    """Return a number as TOML has it; what is none goes on as a text."""
+    bare = bare_number(said)
     if said.strip() == "none" or not _NUMBER.fullmatch(bare):
         return _quoted(said.strip())
     return bare.removeprefix("+")
