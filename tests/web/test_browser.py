@@ -132,6 +132,44 @@ def test_the_dial_answers_before_the_server_does(chromium: Browser, address: str
         assert len([one for one in asked if one.endswith("/ask/plan")]) < 9
 
 
+def test_what_is_shown_as_proven_is_what_was_proven(chromium: Browser, address: str) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        assert visit.proven() == "74"
+        expect(page.locator("#price polyline").first).to_be_attached()
+        dial, epsilon = (
+            page.get_by_label("Privacy loss", exact=True),
+            page.locator("[name=epsilon]"),
+        )
+        together = page.get_by_role("button", name="shuffler and analyzer work together")
+        together.click()
+        assert page.locator("#promise .odds").inner_text() == "100"
+        dial.focus()
+        page.keyboard.press("Home")
+        # The dial is about those who keep their roles, and nothing is to be had before the proof.
+        assert page.locator("#promise .odds").inner_text() == "53"
+        assert together.get_attribute("aria-pressed") == "false"
+        assert page.locator("#code").evaluate("code => code.inert")
+        # Back before anything was planned: the same plan is proven, and its odds are shown again.
+        epsilon.fill("1")
+        assert visit.proven() == "74"
+        assert not page.locator("#code").evaluate("code => code.inert")
+        # A fault greys what was proven; the same plan again does not.
+        epsilon.fill("x")
+        expect(page.locator("#promise")).to_have_class("old")
+        epsilon.fill("1")
+        visit.proven()
+        expect(page.locator("#promise")).to_have_class("")
+        # Of another crowd, the errors of this one are not shown.
+        page.route("**/ask/price", lambda route: route.abort())
+        page.get_by_label("how many people").fill("500")
+        visit.proven()
+        dial.focus()
+        page.keyboard.press("Home")
+        assert "error" not in (dial.get_attribute("aria-valuetext") or "")
+        visit.wrong.clear()
+
+
 def test_an_error_leads_to_its_epsilon_and_a_fault_leaves_the_old_plan(
     chromium: Browser, address: str
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,12 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
 def test_a_plan_is_tried_before_its_sliders_are_there(name: str) -> None:
     tried = fragments("try", text=HEAD + SURVEYS[name], shares=[])
     assert "intervals hold the truth" in tried["out"]
+
+
+def test_files_of_values_are_those_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "drinks.txt").write_text("tea\ncoffee\n")
+    text = HEAD + '[questions.q]\nkind = "choice"\nvalues_file = "drinks.txt"'
+    assert "coffee" in fragments("plan", text=text, folder=str(tmp_path))["example"]
 
 
 def test_what_is_said_of_a_plan_is_on_the_safe_side() -> None:

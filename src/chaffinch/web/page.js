@@ -16,12 +16,13 @@ async function follow(task, form, isWanted, take, more = []) {
   const fields = new URLSearchParams([...new FormData(form), ...more]);
   fields.set("tab", `${tab}-${task}`);
   try {
-    const { job, fault } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
-    if (fault) return take({ fault });
+    const { job, fault, title } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
+    if (!job) return take({ fault: fault ?? { message: title } });
     let known = 0, over = false;
     while (!over && isWanted()) {
       const told = await (await fetch(`./jobs/${job}/${known}`)).json();
       if (!isWanted()) return;
+      if (!told.news) return take({ fault: { message: told.title } });
       known += told.news.length;
       over = told.over;
       for (const one of told.news) take(one, job);
@@ -34,13 +35,13 @@ async function follow(task, form, isWanted, take, more = []) {
 // New content for an element; what was open stays open, and focus stays where it was.
 function put(id, html) {
   const place = $(id);
+  place?.classList.remove("old");
   // What is there already keeps what somebody has done with it.
   if (!place || place.served === html) return;
   place.served = html;
   const open = [...place.querySelectorAll("details[open]")].map((one) => one.id);
   const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
   place.innerHTML = html;
-  place.classList.remove("old");
   for (const one of open) if ($(one)) $(one).open = true;
   if (focused && $(focused)) $(focused).focus();
 }
@@ -67,10 +68,12 @@ if (form) planning(form);
 
 function planning(form) {
   const dial = $("dial"), state = $("state"), results = ["promise", "example", "ways", "code"];
-  let stops = [], timer = 0, waiting = 0;
+  const plain = JSON.parse(dial.dataset.stops);
+  let stops = plain, timer = 0, waiting = 0;
 
   const field = (name) => form.elements[name];
-  const about = () => { form.classList.add("about"); state.textContent = "about"; };
+  // Nothing is taken home, copied or looked up before it is proven: neither by mouse nor by key.
+  const about = () => { $("code").inert = true; state.textContent = "about"; };
 
   function showKind() {
     const kind = field("kind").value;
@@ -94,7 +97,7 @@ function planning(form) {
       if (news.proven) {
         clearTimeout(waiting);
         $("faults").replaceChildren();
-        form.classList.remove("about");
+        $("code").inert = false;
         state.textContent = news.proven.words;
         for (const one of document.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
         for (const one of form.querySelectorAll("details[open][data-load]")) load(one);
@@ -114,6 +117,10 @@ function planning(form) {
   function price() {
     const asked = new URLSearchParams([...new FormData(form)].filter(([name]) => !["lead", "epsilon", "error"].includes(name))).toString();
     if (asked === priced) return showPlace(stops[dial.value] ?? {});
+    // Of another question, the dial has odds and no errors.
+    stops = plain;
+    priced = "";
+    $("price").classList.add("old");
     const wanted = latest;
     follow("price", form, () => wanted === latest, (news) => {
       if (news.to) put(news.to, news.html);
@@ -146,7 +153,7 @@ function planning(form) {
     field("epsilon").value = stop.epsilon;
     if (stop.error) field("error").value = stop.error;
     dial.setAttribute("aria-valuetext", stop.words);
-    showOdds(stop.right);
+    press(form.querySelector(".what-if"), stop.right);
     showPlace(stop);
     about();
   }
@@ -160,7 +167,10 @@ function planning(form) {
     spot?.setAttribute("cy", stop.y);
   }
 
-  function showOdds(right) {
+  // What is shown is no longer what was served: the same, served again, is put in its place.
+  function press(whatIf, right) {
+    $("promise").served = "";
+    for (const one of form.querySelectorAll(".what-if")) one.setAttribute("aria-pressed", String(one === whatIf));
     const number = form.querySelector("#promise .odds");
     if (number) number.textContent = right;
     document.querySelectorAll("#promise .guesses circle").forEach((dot, at) => {
@@ -181,9 +191,7 @@ function planning(form) {
   });
   form.addEventListener("click", (event) => {
     const whatIf = event.target.closest(".what-if");
-    if (!whatIf) return;
-    for (const one of form.querySelectorAll(".what-if")) one.setAttribute("aria-pressed", String(one === whatIf));
-    showOdds(Number(whatIf.dataset.right));
+    if (whatIf) press(whatIf, Number(whatIf.dataset.right));
   });
   form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
 
@@ -207,7 +215,6 @@ function planning(form) {
     dial.setAttribute("aria-valuetext", stops[dial.value].words);
   }
 
-  stops = JSON.parse(dial.dataset.stops ?? "[]");
   followBox();
   showKind();
   plan();
@@ -304,7 +311,8 @@ const again = document.querySelector("[data-again]");
 if (again) {
   setInterval(async () => {
     if (document.hidden) return;
-    const answer = await fetch(`./${again.dataset.again}`);
-    if (answer.ok) put(again.id, await answer.text());
+    const answer = await fetch(`./${again.dataset.again}`).catch(() => null);
+    if (answer?.ok) put(again.id, await answer.text());
+    else again.classList.add("old");
   }, 5000);
 }

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -313,10 +314,10 @@ def _stop_place(place: float) -> str:
 # What a plan says: tasks of the worker.
 
 
-def plan_task(tell: Tell, *, text: str) -> None:
+def plan_task(tell: Tell, *, text: str, folder: str = "") -> None:
     """Find the plan of a survey file, and tell all that is shown of it."""
     began = time.monotonic()
-    asked, plan = planned(text, lambda name: tell({"step": name}))
+    asked, plan = planned(text, lambda name: tell({"step": name}), folder)
     tell({"to": "promise", "html": promise_html(plan)})
     tell({"to": "example", "html": example_html(plan)})
     tell({"to": "ways", "html": ways_html(plan)})
@@ -553,9 +554,9 @@ def _example(plan: Plan, name: str) -> Markup:
     return tag("figure", Markup(chart.svg(name=f"example-{name}", styled=False)))
 
 
-def price_task(tell: Tell, *, text: str) -> None:
+def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
     """Draw what promises cost, and tell for each stop of the dial what it would cost."""
-    asked = survey_from(text)
+    asked = survey_from(text, folder=Path(folder))
     delta = default_delta(asked.users) if asked.delta is None else asked.delta
     delta = delta if asked.target is None else asked.target.delta
     found = []
@@ -585,9 +586,9 @@ def price_task(tell: Tell, *, text: str) -> None:
     tell({"stops": _stops(delta, chart)})
 
 
-def curve_task(tell: Tell, *, text: str) -> None:
+def curve_task(tell: Tell, *, text: str, folder: str = "") -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
-    _, plan = planned(text, lambda name: tell({"step": name}))
+    _, plan = planned(text, lambda name: tell({"step": name}), folder)
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")
     tell(

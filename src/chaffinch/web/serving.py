@@ -36,10 +36,10 @@ class Pages:
         # What takes long and is opened now and then has a process of its own.
         self.planner, self.helper = Worker(_TASKS), Worker(_TASKS)
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
-            "plan": (self.planner, _survey),
-            "price": (self.helper, _survey),
-            "curve": (self.planner, _survey),
-            "try": (self.planner, _tried),
+            "plan": (self.planner, self._survey),
+            "price": (self.helper, self._survey),
+            "curve": (self.planner, self._survey),
+            "try": (self.planner, self._tried),
             "reach": (self.planner, lambda form: {"form": dict(form)}),
             "check": (self.helper, lambda form: wanted(form, folder)),
             "run": (self.helper, lambda form: wanted(form, folder) | paid(form, folder)),
@@ -126,6 +126,13 @@ class Pages:
             return json_response({"fault": fault_document(fault)})
         return json_response({"job": job.id})
 
+    def _survey(self, form: Form) -> dict[str, Any]:
+        return {"text": survey_text(form), "folder": str(self._folder.root)}
+
+    def _tried(self, form: Form) -> dict[str, Any]:
+        said = sorted((int(name[6:]), one) for name, one in form.items() if _SHARE.fullmatch(name))
+        return self._survey(form) | {"shares": [float(one) for _, one in said if one.isdecimal()]}
+
     async def _news(self, request: Request) -> Response:
         job = self._job(request)
         return json_response(await job.since(int(request.parameters["known"])))
@@ -142,15 +149,6 @@ class Pages:
         if job is None:
             raise Problem(Kind.UNKNOWN_PATH)
         return job
-
-
-def _survey(form: Form) -> dict[str, Any]:
-    return {"text": survey_text(form)}
-
-
-def _tried(form: Form) -> dict[str, Any]:
-    shares = sorted((int(name[6:]), said) for name, said in form.items() if _SHARE.fullmatch(name))
-    return _survey(form) | {"shares": [float(said) for _, said in shares if said.isdecimal()]}
 
 
 def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> None:

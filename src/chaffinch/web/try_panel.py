@@ -99,9 +99,9 @@ def _slider(at: int, name: str, value: int) -> Markup:
     )
 
 
-def try_task(tell: Tell, *, text: str, shares: Sequence[float]) -> None:
+def try_task(tell: Tell, *, text: str, folder: str = "", shares: Sequence[float]) -> None:
     """Run the whole pipeline on made-up people, and tell what each party sees."""
-    _, plan = planned(text, lambda name: tell({"step": name}))
+    _, plan = planned(text, lambda name: tell({"step": name}), folder)
     # Public groups are collections of their own, all alike: the first one is tried.
     if plan.groups:
         plan = plan.of_group(plan.groups[0])
