@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from chaffinch.charts.rounding import error_text, lower_text, nearest_text, upper_text
 from chaffinch.charts.text_tables import text_table
 from chaffinch.disk.files import atomic
-from chaffinch.errors import InvalidInput, MissingExtra
+from chaffinch.errors import InvalidInput, MissingExtra, Unquoted
 from chaffinch.privacy import Guarantee
 from chaffinch.release import export
 from chaffinch.release.statement import Grid, Line, Section, Statement, headline_text
@@ -102,7 +102,10 @@ class Publication(ABC):
         if name is None and len(parts) == 1:
             (name,) = parts
         if name is None or name not in parts:
-            raise InvalidInput(self._part, f"one of {', '.join(map(repr, parts))}", name)
+            got = Unquoted("none") if name is None else name
+            hint = f"there are several: name one, such as {next(iter(parts))!r}" if parts else ""
+            rule = f"one of {', '.join(map(repr, parts))}"
+            raise InvalidInput(self._part, rule, got, hint=hint)
         return parts[name]
 
     def text(self, *, width: int = _WIDTH, truths: Mapping[str, float] | None = None) -> str:
