@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, expect
 
 import chaffinch as cf
+from chaffinch.planning.survey_file import survey_from
 from tests.tiers import nightly
 from tests.web.browsing import Visit, browser, server
 
@@ -192,6 +193,25 @@ def test_an_error_leads_to_its_epsilon_and_a_fault_leaves_the_old_plan(
         page.get_by_label("how many people").fill("5000")
         visit.proven()
         expect(page.locator("#faults")).to_be_empty()
+
+
+def test_a_survey_that_is_pasted_leads_until_the_dial_is_turned(
+    chromium: Browser, address: str
+) -> None:
+    text = SURVEY.replace("epsilon = 2.0", "epsilon = 2.5\ndelta = 1e-5")
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        page.get_by_label("kind of question").select_option("survey")
+        page.locator("[name=survey]").fill(text)
+        visit.proven()
+        assert page.locator("[name=epsilon]").input_value() == "2.5"
+        expect(page.locator("#code")).to_contain_text(survey_from(text).plan().id[:12])
+        page.get_by_label("Privacy loss", exact=True).press("ArrowLeft")
+        visit.proven()
+        text = page.locator("#toml code").text_content() or ""
+        epsilon = float(page.locator("[name=epsilon]").input_value())
+        assert 2 < epsilon < 2.5
+        assert survey_from(text).target == cf.Target(epsilon, 1e-5)
 
 
 def test_faults_of_a_table_are_told_and_its_cells_never(chromium: Browser, address: str) -> None:

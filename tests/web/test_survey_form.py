@@ -49,6 +49,13 @@ def test_the_error_may_lead(error: str) -> None:
     assert asked.delta == 1e-6
 
 
+def test_a_survey_that_is_written_out_counts_as_it_stands() -> None:
+    form = {**DEFAULTS, "kind": "survey", "own": "1", "epsilon": "7", "title": "other"}
+    assert survey_text({**form, "survey": EXAMPLE.replace("\n", "\r\n")}) == EXAMPLE
+    # Of another kind of question, what is written in the field that is hidden then does not.
+    assert "7" in survey_text({**form, "survey": EXAMPLE, "kind": "bit"})
+
+
 def test_of_a_whole_survey_the_wishes_count() -> None:
     form = {**DEFAULTS, "kind": "survey", "survey": EXAMPLE, "epsilon": "0.7", "rounds": "3",
             "protocol": "flips", "title": "Mine"}  # fmt: skip

@@ -101,6 +101,13 @@ function planning(form) {
         state.textContent = news.proven.words;
         for (const one of document.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
         for (const one of form.querySelectorAll("details[open][data-load]")) load(one);
+        if (field("own").value) {
+          const { lead, error, delta } = news.proven.asked;
+          field("lead").value = lead;
+          field("delta").value = delta;
+          field("error").value = error;
+          field("epsilon").value = news.proven.epsilon;
+        }
         if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
         followBox();
         remember();
@@ -181,12 +188,18 @@ function planning(form) {
   form.addEventListener("input", (event) => {
     if (event.target.name === "epsilon" || event.target.name === "error") field("lead").value = event.target.name;
     if (event.target.name === "kind") { field("protocol").value = ""; showKind(); }
+    // A file that is written out counts as it stands, until something else is wished for here.
+    const written = event.target.name === "survey" || (event.target.name === "kind" && event.target.value === "survey");
+    field("own").value = written ? "1" : "";
     if (event.target === dial) preview();
     later();
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (event.submitter?.classList.contains("choose")) field("protocol").value = event.submitter.value;
+    if (event.submitter?.classList.contains("choose")) {
+      field("protocol").value = event.submitter.value;
+      field("own").value = "";
+    }
     plan();
   });
   form.addEventListener("click", (event) => {

@@ -72,6 +72,7 @@ def plan_page() -> Iterator[Markup]:
     yield tag(
         "form",
         tag("input", type="hidden", name="protocol"),
+        tag("input", type="hidden", name="own"),
         _sentence(),
         tag("div", id="faults"),
         _dials(),
@@ -328,12 +329,17 @@ def plan_task(tell: Tell, *, text: str, folder: str = "") -> None:
     }
     tell({"keep": files})
     tell({"to": "who", "html": who_html(plan)})
-    tell({"proven": _proven(plan, time.monotonic() - began)})
+    tell({"proven": _proven(plan, asked, time.monotonic() - began)})
 
 
-def _proven(plan: Plan, seconds: float) -> dict[str, Any]:
+def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
     return {
         "words": f"✓ proven in {seconds:.1f} s",
+        "asked": {
+            "lead": "epsilon" if asked.error is None else "error",
+            "error": "" if asked.error is None else f"{100 * asked.error.share:g}",
+            "delta": f"{plan.delta:g}",
+        },
         "plan": plan.id,
         "epsilon": promise_text(plan.epsilon, 4),
         "right": right_guesses(plan.epsilon, plan.delta),
@@ -424,22 +430,25 @@ def ways_html(plan: Plan) -> Markup:
     rows.sort(key=lambda one: one.error)
     best = [one for one in rows if one is own or not any(_beats(other, one) for other in rows)]
     rest = [one for one in rows if one not in best]
-    heads = (
+    # Where an error leads, each way has a promise of its own.
+    promises = len({one.epsilon for one in rows}) > 1
+    heads = [
         "way to protect",
+        *(["privacy loss"] if promises else []),
         "error (one s.e.)",
         "messages",
         "bytes",
         "left if they collude",
         "take it",
-    )
+    ]
+    of = "privacy, error, messages" if promises else "error, messages"
 
     def shown(some: Sequence[Candidate], caption: str) -> Markup:
-        return table(heads, [_way(one, plan, chosen=one is own) for one in some], caption)
+        rows = [_way(one, plan, chosen=one is own, promises=promises) for one in some]
+        return table(heads, rows, caption)
 
     return join(
-        shown(
-            best, "Unbeaten: nothing is better in error, in messages and in what is left at once"
-        ),
+        shown(best, f"Unbeaten: nothing is better in {of} and what is left at once"),
         folded(
             f"{len(rest)} that are beaten, or ruled out",
             shown(rest, "Beaten or ruled out"),
@@ -464,8 +473,10 @@ def _beats(one: Candidate, other: Candidate) -> bool:
     return better and not one.ruled_out and one.epsilon <= other.epsilon
 
 
-def _way(one: Candidate, plan: Plan, *, chosen: bool) -> Iterator[Any]:
+def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterator[Any]:
     yield join(tag("span", "chosen", class_="badge") if chosen else "", " ", row_name(one.name))
+    if promises:
+        yield f"ε {promise_text(one.epsilon, 4)}"
     people = f" = {error_text(one.error)} {_unit(plan)}" if _counts(plan) else ""
     yield f"± {error_text(100 * one.error / plan.reports)} %{people}"
     yield f"{one.messages:,.3g}"
@@ -537,9 +548,11 @@ def _example(plan: Plan, name: str) -> Markup:
     else:
         labels = part.labels[:_MOST_VALUES]
         weights = 1.0 / np.arange(1, len(labels) + 1)
-        # Flags and bits are held by some; of several values everybody has one.
-        alone = part.question.shape in ("bit", "flags")
+        # Flags and a yes are held by some; of several values everybody has one.
+        alone = part.question.shape == "flags" or len(labels) == 1
         shares = 0.6 * weights if alone else weights / weights.sum()
+        # Of yes and no, yes is the larger share, as that of the slider below.
+        shares = shares[::-1] if part.question.shape == "bit" else shares
         half = margin * reports
         wide = plan.margin(question=name, together=True) * reports
 

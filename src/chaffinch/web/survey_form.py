@@ -2,7 +2,8 @@
 
 Whatever is filled in becomes a survey file, and only that is read: so the file that can be taken
 home is what was planned, and every fault is told in the words that files have. Several questions
-are a file that is written out; of the sentence only the promise then counts.
+are a file that is written out: it counts as it stands (``own``) until somebody wishes for something
+else on the page.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def survey_text(form: Form) -> str:
     kind = "bit"
     <BLANKLINE>
     """
+    if form.get("kind") == "survey" and form.get("own"):
+        return form.get("survey", "").replace("\r\n", "\n")
     head = [f"{name} = {_number(said)}" for name, said in _promise(form).items()]
     wishes = {name: form.get(name, "") for name in _WISHES}
     head += [f"{name} = {_number(said)}" for name, said in wishes.items() if said.strip()]
