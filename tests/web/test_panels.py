@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from chaffinch.errors import ChaffinchError
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.web.plan_panel import STOPS, plan_page, price_task
@@ -149,3 +150,12 @@ def test_the_panel_is_whole_before_anything_is_planned() -> None:
     assert whole.open == []
     places = {"promise", "example", "ways", "code", "price", "who", "out", "guess", "views"}
     assert places < set(whole.ids)
+
+
+def test_faults_of_fields_are_told_without_a_word_about_files() -> None:
+    with pytest.raises(ChaffinchError) as caught:
+        planned("users = 0\nepsilon = -1\n[questions.answer]\nkind = 'number'", lambda _: None)
+    first, *rest = caught.value.message.splitlines()
+    assert first == "This cannot be planned yet."
+    assert {one.split(":")[0].strip(" -") for one in rest} == {"users", "epsilon", "low", "high"}
+    assert caught.value.hint == ""

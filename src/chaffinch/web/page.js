@@ -302,6 +302,7 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
       if (news.to) put(news.to, news.html);
       if (news.fault) {
         ($("faults") ?? $("outcome")).replaceChildren(faultBox(news.fault));
+        $("reach")?.classList.add("old");
         $("state").textContent = "";
       }
       if (news.done) $("state").textContent = `✓ ${news.done}`;
