@@ -33,23 +33,24 @@ PAPER = (
     "--cf-main:#0a5587;--cf-cap:#000"
 )
 
-# Notebooks colour tables by rules of their own, which only `!important` outdoes.
+# Notebooks colour tables by rules of their own, which only `!important` outdoes. Some of them have
+# letters of 10 pixels at their root, so nothing is measured in these.
 _STYLE = f"""
 .cf-card,.cf-card .cf-chart{{{LIGHT}}}
-.cf-card{{color-scheme:light;box-sizing:border-box;max-width:46rem;margin:.5rem 0;
-padding:.9rem 1.1rem 1rem;border:1px solid var(--cf-grid);border-radius:10px;
+.cf-card{{color-scheme:light;box-sizing:border-box;max-width:736px;margin:8px 0;
+padding:14px 18px 16px;border:1px solid var(--cf-grid);border-radius:10px;
 background:var(--cf-paper);color:var(--cf-ink);font:14px/1.5 system-ui,sans-serif;
 overflow-wrap:anywhere}}
-.cf-card p,.cf-card ul{{margin:.35rem 0;color:inherit}}
-.cf-card h3{{font-size:14px;font-weight:600;margin:.9rem 0 .1rem;color:inherit}}
-.cf-card .cf-card-title{{font-size:16px;font-weight:600;margin:0 0 .35rem}}
+.cf-card p,.cf-card ul{{margin:6px 0;color:inherit}}
+.cf-card h3{{font-size:14px;font-weight:600;margin:14px 0 2px;color:inherit}}
+.cf-card .cf-card-title{{font-size:16px;font-weight:600;margin:0 0 6px}}
 .cf-card .cf-small{{font-size:12.5px;color:var(--cf-soft)}}
-.cf-card table{{border-collapse:collapse;margin:.5rem 0;font-size:13px!important;
+.cf-card table{{border-collapse:collapse;margin:8px 0;font-size:13px!important;
 color:inherit!important;font-variant-numeric:tabular-nums}}
 .cf-card tr{{background:none!important}}
-.cf-card figure{{margin:.5rem 0}}
+.cf-card figure{{margin:8px 0}}
 .cf-card figcaption{{font-size:12.5px;color:var(--cf-soft)}}
-.cf-card th,.cf-card td{{padding:.2rem .9rem .2rem 0;text-align:right;color:inherit!important;
+.cf-card th,.cf-card td{{padding:3px 14px 3px 0;text-align:right;color:inherit!important;
 overflow-wrap:normal;border:0;border-bottom:1px solid var(--cf-grid);vertical-align:top}}
 .cf-card .cf-words{{text-align:left!important;overflow-wrap:anywhere}}
 .cf-card tbody th{{font-weight:normal}}
@@ -88,6 +89,16 @@ def card(title: str, *inside: str, notes: Iterable[str] = (), style: str = "") -
 def paragraph(text: str) -> str:
     """Return a text as a paragraph."""
     return f"<p>{escape(text)}</p>"
+
+
+def listing(heading: str, items: Iterable[str]) -> str:
+    """Return a heading and a list of texts below it.
+
+    >>> listing("Ada", ["tea & milk"])
+    '<h3>Ada</h3><ul><li>tea &amp; milk</li></ul>'
+    """
+    listed = "".join(f"<li>{escape(one)}</li>" for one in items)
+    return f"<h3>{escape(heading)}</h3><ul>{listed}</ul>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> str:

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 import chaffinch as cf
-from chaffinch import charts, privacy
+from chaffinch import charts, planning, privacy
 from chaffinch.cards import DARK, LIGHT, card
-from chaffinch.charts.guesses import guesses_chart
 from tests.charts.test_heat import colour, luminance
 from tests.release import reach_releases, survey_releases
 from tests.release.test_survey_page import KNOWN, read
@@ -34,7 +33,12 @@ def shown(curve: charts.Figure) -> dict[str, str]:
         "answer": release.answers[0],
         "reach": reach,
         "curve": curve,
-        "odds": guesses_chart(guarantee.odds),
+        "odds": charts.guesses_chart(guarantee.odds),
+        "price": charts.price_chart(
+            planning.price(cf.Bit(), users=1000, epsilons=[2, 1, 0.5], protocol="flips"), marked=1
+        ),
+        "check": cf.check({"answer": ["yes", "no"] * 500}, plan),
+        "views": cf.simulate.collect(plan, cf.simulate.uniform(plan, 1000)),
     }
     return {name: thing._repr_html_() for name, thing in things.items()}  # type: ignore[attr-defined]
 
@@ -54,6 +58,27 @@ def test_labels_are_texts_and_tags_close(shown: dict[str, str]) -> None:
         assert set(read(html).tags) <= {*KNOWN, "style", "clippath", "g", "polyline", "polygon"}
     for name in ("plan", "guarantee", "reach"):
         assert "&lt;script&gt;" in shown[name]
+
+
+def test_rules_of_a_card_are_for_cards_alone_and_for_any_size_of_letters(
+    shown: dict[str, str],
+) -> None:
+    for name, html in shown.items():
+        style = "".join(re.findall("<style>(.*?)</style>", html, flags=re.DOTALL))
+        ours = re.findall(r"(?:^|[},])\s*([^{},@]+)(?=[{,])", style)
+        assert [one for one in ours if ".cf-" not in one] == [], name
+        # But for when a picture counts as narrow, which is no size of anything.
+        assert not re.search(r"[\d.]rem\b", re.sub("@container[^{]*", "", style)), name
+
+
+def test_no_head_of_a_table_is_empty(shown: dict[str, str]) -> None:
+    for name, html in shown.items():
+        assert not re.search(r"<th[^>]*></th>", html), name
+
+
+def test_what_a_promise_costs_is_read_off_an_axis(shown: dict[str, str]) -> None:
+    for words in (">0.5</text>", ">2</text>", ">epsilon</text>", "both axes are logarithmic"):
+        assert words in shown["price"]
 
 
 def test_a_plan_says_what_to_expect(shown: dict[str, str]) -> None:

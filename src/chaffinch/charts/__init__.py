@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from chaffinch.charts.curves import privacy_curve, tradeoff
     from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
     from chaffinch.charts.figure import Figure, Series, Terms
+    from chaffinch.charts.guesses import GuessFigure, guesses_chart
     from chaffinch.charts.heat import HeatFigure
+    from chaffinch.charts.price import PriceFigure, price_chart
     from chaffinch.charts.trends import TrendFigure, trend_chart
 
 __all__ = [
@@ -20,13 +22,17 @@ __all__ = [
     "Dot",
     "DotFigure",
     "Figure",
+    "GuessFigure",
     "HeatFigure",
+    "PriceFigure",
     "Series",
     "Terms",
     "TrendFigure",
     "amplification_bounds",
     "estimates_chart",
+    "guesses_chart",
     "number_chart",
+    "price_chart",
     "privacy_curve",
     "tradeoff",
     "trend_chart",
@@ -38,13 +44,17 @@ _NAMES = {
     "Dot": "estimates",
     "DotFigure": "estimates",
     "Figure": "figure",
+    "GuessFigure": "guesses",
     "HeatFigure": "heat",
+    "PriceFigure": "price",
     "Series": "figure",
     "Terms": "figure",
     "TrendFigure": "trends",
     "amplification_bounds": "amplification",
     "estimates_chart": "estimates",
+    "guesses_chart": "guesses",
     "number_chart": "estimates",
+    "price_chart": "price",
     "privacy_curve": "curves",
     "tradeoff": "curves",
     "trend_chart": "trends",

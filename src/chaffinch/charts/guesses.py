@@ -19,6 +19,7 @@ LEGEND = (
     ("cf-wrong", "wrong"),
 )
 """The look of a dot, and what it means; in the order of the dots."""
+_NOTE = "Grey: right by luck. Orange: right because of what is seen. Hollow: wrong."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class GuessFigure(Picture):
             for place, kind in enumerate(kinds)
         ]
         size = f'viewBox="0 0 {_APART * _ACROSS} {_APART * 100 // _ACROSS}" width="100%"'
-        return Drawing(dots, size, "")
+        return Drawing(dots, size, _NOTE)
 
 
 def guesses_chart(odds: Odds) -> GuessFigure:

@@ -10,18 +10,20 @@ from chaffinch.cards import DARK, LIGHT, PAPER, escape
 from chaffinch.charts.svg import RULES
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# On a card these stand in a notebook, whose rules for lists only `!important` outdoes, and whose
+# letters may have 10 pixels at the root.
 BOX_STYLE = """
-.headline{font-size:1.25em;line-height:1.4;margin:.1rem 0 .75rem;text-wrap:pretty}
+.headline{font-size:1.25em;line-height:1.4;margin:.1em 0 .6em;text-wrap:pretty}
 .headline strong{font-weight:650}
 .aside{color:var(--cf-soft)}
 .promise{background:var(--cf-box);border-left:4px solid var(--cf-main);border-radius:0 10px 10px 0;
-padding:.9rem 1.25rem 1rem;margin:.75rem 0 1rem;break-inside:avoid}
+padding:.9em 1.25em 1em;margin:.75em 0 1em;break-inside:avoid}
 .promise.useless{border-color:var(--cf-leak);background:var(--cf-alarm)}
-.promise p{margin:.5rem 0 0;max-width:42rem}
-.promise .lead{font-size:1.15em;margin:0 0 .6rem}
-.promise>svg{display:block;max-width:26rem}
-.legend{list-style:none;padding:0;margin:.5rem 0 .75rem;display:flex;flex-wrap:wrap;
-gap:.1rem 1.1rem;font-size:.9em;color:var(--cf-soft)}
+.promise p{margin:.5em 0 0;max-width:42em}
+.promise .lead{font-size:1.15em;font-weight:inherit;margin:0 0 .5em}
+.promise>svg{display:block;max-width:26em}
+.legend{list-style:none!important;padding:0!important;margin:.55em 0 .8em;display:flex;
+flex-wrap:wrap;gap:.1em 1.2em;font-size:.9em;color:var(--cf-soft)}
 .legend li{margin:0}
 .cf-mark-dot{width:.8em;height:.8em;vertical-align:-.05em}
 """.strip()

@@ -8,27 +8,54 @@ of their own that is stretched, with strokes that are not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Drawing, Picture, across, element, full_width, level, upright
+from chaffinch.charts.svg import (
+    Drawing,
+    Picture,
+    across,
+    element,
+    full_width,
+    level,
+    scale_below,
+    upright,
+)
 from chaffinch.errors import InvalidInput
 
 _HEIGHT = 190
 _WIDE = 1000
 """Width of the stretched picture, in units of its own."""
+_MOST_TICKS = 8
+_LETTERS = 16
+"""The height of a number."""
+_NOTE = (
+    "How far intervals reach to each side, in % of the people or of a range, against epsilon; "
+    "both axes are logarithmic."
+)
 
 
-class PricePoint(NamedTuple):
+class PricePoint(Protocol):
     """What one promise costs: half-widths of intervals, as shares; None where there is no plan."""
 
-    epsilon: float
-    plan: float | None
-    centre: float | None
-    local: float | None
+    @property
+    def epsilon(self) -> float:
+        """Return what is promised."""
+
+    @property
+    def plan(self) -> float | None:
+        """Return what the plan would cost that would be chosen."""
+
+    @property
+    def centre(self) -> float | None:
+        """Return what a centre would cost whom everybody trusts."""
+
+    @property
+    def local(self) -> float | None:
+        """Return what it costs to trust nobody."""
 
 
 class _Line(NamedTuple):
@@ -48,6 +75,16 @@ class PriceFigure(Picture):
     points: tuple[PricePoint, ...]
     marked: float
     alternative: str
+    labelled: bool = True
+    """Whether the numbers of the axis stand below; else there is a dial that says them."""
+    rules: ClassVar[str] = """
+.cf-name{font-weight:600;paint-order:stroke;stroke:var(--card,var(--cf-paper));stroke-width:4px}
+.cf-proven-name{fill:var(--cf-main)}
+.cf-claim-0-name{fill:var(--cf-leak)}
+.cf-reference-name{fill:var(--cf-soft)}
+.cf-handle{stroke:var(--cf-ink);stroke-dasharray:2 3}
+.cf-here{fill:var(--card,var(--cf-paper));stroke:var(--cf-main);stroke-width:3}
+"""
 
     def error_at(self, epsilon: float) -> float | None:
         """Return about what a promise costs between points; None beyond them, or without a plan."""
@@ -64,11 +101,19 @@ class PriceFigure(Picture):
 
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
         body = [*self._grid(), *self._lines(), *self._names(), *self._mark()]
-        return Drawing(body, full_width(_HEIGHT + 4), "")
+        if not self.labelled:
+            return Drawing(body, full_width(_HEIGHT + 4), "")
+        some = self.points[:: math.ceil(len(self.points) / _MOST_TICKS)]
+        body += scale_below(
+            self.x, _HEIGHT, ticks=[(one.epsilon, f"{one.epsilon:g}") for one in some]
+        )
+        return Drawing(body, full_width(_HEIGHT + 38), _NOTE)
 
     def _grid(self) -> Iterator[str]:
         for value, _ in self.y.ticks(most=6):
             y = self._down(value)
+            if y < _LETTERS:  # it would stand on what is above the picture
+                continue
             yield level(y, 0, "100%", "cf-grid")
             words = f"± {_share(value)}"
             yield element("text", words, x="100%", y=y - 4, text_anchor="end", class_="cf-soft")
@@ -125,17 +170,24 @@ class PriceFigure(Picture):
         return _HEIGHT * (1.0 - self.y.place(value))
 
 
-def price_chart(points: Sequence[PricePoint], *, marked: float) -> PriceFigure:
-    """Return the picture of what promises cost.
+def price_chart(
+    prices: Iterable[PricePoint], *, marked: float, labelled: bool = True
+) -> PriceFigure:
+    """Return the picture of what promises cost, from ``chaffinch.planning.price``.
 
-    >>> points = [PricePoint(0.5, 0.004, 0.003, 0.05), PricePoint(1.0, 0.002, 0.0015, 0.02)]
-    >>> price_chart(points, marked=1.0).alternative
-    'The error falls from ± 0.4% at epsilon 0.5 to ± 0.2% at epsilon 1.'
+    One of them is ``marked``. What is not ``labelled`` has no numbers below.
+
+    >>> from chaffinch import planning
+    >>> from chaffinch.questions import Bit
+    >>> prices = planning.price(Bit(), users=5000, epsilons=[1.0, 0.5], protocol="flips")
+    >>> price_chart(prices, marked=1.0).alternative
+    'The error falls from ± 0.48% at epsilon 0.5 to ± 0.298% at epsilon 1.'
     """
+    points = sorted(prices, key=lambda one: one.epsilon)
     known = [one for one in points if one.plan]
     if len(known) < 2:
         raise InvalidInput("price", "of two promises or more that have a plan", len(known))
-    values = [value for one in points for value in one[1:] if value]
+    values = [value for one in points for value in (one.plan, one.centre, one.local) if value]
     first, last = known[0], known[-1]
     words = (
         f"The error falls from ± {_share(first.plan or 0.0)} at epsilon {first.epsilon:g} to "
@@ -144,10 +196,11 @@ def price_chart(points: Sequence[PricePoint], *, marked: float) -> PriceFigure:
     return PriceFigure(
         title="What a promise costs",
         x=Axis("epsilon", points[0].epsilon, points[-1].epsilon, "log"),
-        y=Axis("error", 0.7 * min(values), min(1.6 * max(values), 1.6), "log"),
+        y=Axis("error", 0.7 * min(values), 3.0 * max(values), "log"),
         points=tuple(points),
         marked=marked,
         alternative=words,
+        labelled=labelled,
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 from chaffinch.cards import DARK, LIGHT, PAPER, card, escape
 from chaffinch.charts.axis import Axis
@@ -94,6 +94,8 @@ class Picture(ABC):
     title: str
     alternative: str
     """What the picture shows, for those who listen."""
+    rules: ClassVar[str] = ""
+    """How its parts look that no other picture has."""
 
     @abstractmethod
     def _draw(self, *, name: str, styled: bool) -> Drawing: ...
@@ -112,7 +114,7 @@ class Picture(ABC):
         )
         words = escape(f"{self.alternative} {drawing.note}".strip())
         described = f'<title>{label}</title><desc id="{identity}">{words}</desc>'
-        style = f"<style>{STYLE}</style>" if styled else ""
+        style = f"<style>{STYLE}{self.rules}</style>" if styled else ""
         return "".join([opening, described, style, *drawing.elements, "</svg>"])
 
     def _repr_svg_(self) -> str:
@@ -122,7 +124,7 @@ class Picture(ABC):
         name = self._own_name
         note = self._draw(name=name, styled=False).note
         inside = f"<figure style='margin:0'>{self.svg(name=name, styled=False)}</figure>"
-        return card(self.title, inside, notes=[note], style=RULES)
+        return card(self.title, inside, notes=[note], style=RULES + self.rules)
 
     @property
     def _own_name(self) -> str:
@@ -188,9 +190,16 @@ def _tick_text(value: float, label: str) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
 
 
-def scale_below(axis: Axis, bottom: int, *, named: bool = True, sign: str = "") -> Iterator[str]:
+def scale_below(
+    axis: Axis,
+    bottom: int,
+    *,
+    named: bool = True,
+    sign: str = "",
+    ticks: Iterable[tuple[float, str]] | None = None,
+) -> Iterator[str]:
     """Yield the numbers of an axis below everything else, and its name if it is ``named`` here."""
-    for value, label in ticks_below(axis):
+    for value, label in ticks_below(axis) if ticks is None else ticks:
         written = _tick_text(value, label)
         share, half = axis.place(value), _HALF_LETTER * len(written)
         anchor = "start" if share < half else "end" if share > 1 - half else "middle"

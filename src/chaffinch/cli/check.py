@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from chaffinch.charts.rounding import count_of
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.table_options import TableOptions, open_collection
@@ -18,11 +17,8 @@ from chaffinch.runs.listener import Callbacks
 if TYPE_CHECKING:
     from chaffinch.runs.answer_table import TableInput
     from chaffinch.runs.asked import Collection
-    from chaffinch.runs.table_check import TableCheck
 
 _LONGEST_CELL = 60
-_HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
-"""What the counts of cells that count as something else are called."""
 
 
 def check(
@@ -70,10 +66,10 @@ def check(
     if output.json:
         output.document(found.document())
         return
-    _show_questions(found, output)
+    heads, rows = found.table()
+    output.table(heads, rows, texts=3)
     output.words("")
-    counted = count_of(found.rows, "report" if found.of_people else "row")
-    output.words(f"{counted}, {found.rows_needed:,} needed; {_verdict(found)}")
+    output.words(found.verdict)
     if found.advice:
         output.words(f"Note: {found.advice}.")
 
@@ -101,27 +97,3 @@ def _written(cell: object) -> str:
     shown = repr(cell)
     shown = shown if unicodedata.is_normalized("NFKC", shown) else ascii(cell)
     return shown if len(shown) <= _LONGEST_CELL else f"{shown[:_LONGEST_CELL]}…"
-
-
-def _show_questions(found: TableCheck, output: Output) -> None:
-    told = {
-        how: words
-        for how, words in _HEADS.items()
-        if any(how in one for asked in found.questions for one in asked.counted.values())
-    }
-    rows = []
-    for asked in found.questions:
-        sums = [sum(one.get(how, 0) for one in asked.counted.values()) for how in told]
-        shown = [f"{number:,}" if number else "" for number in sums]
-        rows.append([asked.name, asked.kind, ", ".join(asked.columns), *shown])
-    output.table(["question", "kind", "column", *told.values()], rows, texts=3)
-
-
-def _verdict(found: TableCheck) -> str:
-    if found.answers_plainly:
-        return "every cell answers its question."
-    return (
-        "every cell answers its question, or counts as the survey says; how many do stands above. "
-        "These are exact counts of private data, for whoever holds the table alone; no release "
-        "tells them."
-    )

@@ -226,7 +226,7 @@ class Guarantee:
             ("method", f"{self.method} ({'proven' if self.proven else 'not proven'})"),
         ]
         title = "Differential privacy" + " (not proven)" * (not self.proven)
-        return card(title, paragraph(lead), table(["promise", ""], rows, words=2))
+        return card(title, paragraph(lead), table(["term", "value"], rows, words=2))
 
 
 def bound_of(methods: Iterable[Method]) -> Method:

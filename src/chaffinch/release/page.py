@@ -10,6 +10,7 @@ Every text is escaped, so that a label is a label whatever is in it.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
@@ -42,6 +43,8 @@ from chaffinch.release.statement import (
     Statement,
 )
 
+# The rest of a notebook has classes of its own, some with the same names.
+_BOX_ON_CARD = re.sub(r"^\.", ".cf-card .", BOX_STYLE, flags=re.MULTILINE)
 _MOST_ROWS = 200
 _EXCERPT_ROWS = 10
 _LONGEST_NAME = 12
@@ -122,7 +125,7 @@ def statement_excerpt(statement: Statement) -> str:
         pieces.append(_note_list([note for note in section.notes if not _is_warning(note)]))
     pieces += [_note_list(statement.notes), promise_box(statement, own)]
     notes = [f"{statement.guarantee}."]
-    return card(statement.title, *pieces, notes=notes, style=RULES + BOX_STYLE)
+    return card(statement.title, *pieces, notes=notes, style=RULES + _BOX_ON_CARD)
 
 
 def _folded(title: str, inside: str) -> str:

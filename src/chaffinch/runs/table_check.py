@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.cards import card, paragraph
+from chaffinch.cards import table as table_html
+from chaffinch.charts.rounding import count_of
 from chaffinch.runs.answer_table import TableInput, open_answers
 from chaffinch.runs.listener import Callbacks
 from chaffinch.runs.opened_survey import open_collection
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from chaffinch.runs.asked import Collection
     from chaffinch.runs.listener import Listener
     from chaffinch.tables.checking import AnswerColumns
+
+_HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
+"""What the counts of cells that count as something else are called."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,39 @@ class TableCheck:
     def answers_plainly(self) -> bool:
         """Return whether no cell counts as something else than what it holds."""
         return not any(one.counted for one in self.questions)
+
+    @property
+    def verdict(self) -> str:
+        """Return what was found, in a sentence."""
+        plain = "every cell answers its question."
+        if not self.answers_plainly:
+            plain = (
+                "every cell answers its question, or counts as the survey says; how many do stands "
+                "above. These are exact counts of private data, for whoever holds the table alone; "
+                "no release tells them."
+            )
+        counted = count_of(self.rows, "report" if self.of_people else "row")
+        return f"{counted}, {self.rows_needed:,} needed; {plain}"
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows: a row for each question, the first three columns in words."""
+        told = {
+            how: words
+            for how, words in _HEADS.items()
+            if any(how in one for asked in self.questions for one in asked.counted.values())
+        }
+        rows = []
+        for asked in self.questions:
+            sums = [sum(one.get(how, 0) for one in asked.counted.values()) for how in told]
+            shown = [f"{number:,}" if number else "" for number in sums]
+            rows.append([asked.name, asked.kind, ", ".join(asked.columns), *shown])
+        return ["question", "kind", "column", *told.values()], rows
+
+    def _repr_html_(self) -> str:
+        heads, rows = self.table()
+        notes = [*self.notes, *(f"Warning: {words}" for words in self.warnings), self.advice]
+        verdict = paragraph(self.verdict)
+        return card("Checked table", table_html(heads, rows, words=3), verdict, notes=notes)
 
     def document(self) -> dict[str, Any]:
         """Return what ``chaffinch check --json`` prints."""

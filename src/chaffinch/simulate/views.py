@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.tally import tally
+from chaffinch.cards import card, listing
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_prepared
 from chaffinch.errors import InvalidInput, checks
@@ -131,6 +132,10 @@ class Collection:
     """What everybody sees."""
     sees: dict[str, tuple[str, ...]]
     """All that a ``device``, the ``shuffler``, the ``analyzer`` and ``everybody`` see, in words."""
+
+    def _repr_html_(self) -> str:
+        lists = (listing(who.capitalize(), told) for who, told in self.sees.items())
+        return card("What each party sees", *lists)
 
 
 def collect(

@@ -14,7 +14,7 @@ import numpy as np
 from chaffinch.charts.curves import privacy_curve
 from chaffinch.charts.estimates import counts_chart, number_chart
 from chaffinch.charts.guesses import LEGEND, guesses_chart, legend_mark
-from chaffinch.charts.price import PriceFigure, PricePoint, price_chart
+from chaffinch.charts.price import PriceFigure, price_chart
 from chaffinch.charts.rounding import (
     decimal_places,
     error_text,
@@ -586,15 +586,14 @@ def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
         influence=asked.influence,
         protocol=asked.protocol,
     ):
-        found.append(PricePoint(one.epsilon, one.plan, one.centre, one.local))
+        found.append(one)
         tell({"step": f"price {len(found)} of {len(_PRICED)}"})
-    found.sort(key=lambda one: one.epsilon)
     if sum(one.plan is not None for one in found) < 2:
         nothing = tag("p", "There is no plan at other promises.", class_="soft")
         tell({"to": "price", "html": nothing})
         return
     marked = STOPS[len(STOPS) // 2] if asked.target is None else asked.target.epsilon
-    chart = price_chart(found, marked=min(max(marked, _LEAST), _MOST))
+    chart = price_chart(found, marked=min(max(marked, _LEAST), _MOST), labelled=False)
     tell({"to": "price", "html": tag("figure", Markup(chart.svg(name="price", styled=False)))})
     tell({"stops": _stops(delta, chart)})
 

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from chaffinch.cards import DARK, LIGHT, PAPER
 from chaffinch.charts.html_page import BOX_STYLE
+from chaffinch.charts.price import PriceFigure
 from chaffinch.charts.svg import RULES
 from chaffinch.errors import ChaffinchError
 from chaffinch.services.http import Application, Handler, Request, Response, Room, refusal
@@ -104,6 +105,7 @@ _STYLE = f""":root {{ {LIGHT} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {DARK} }} }}
 @media print {{ :root {{ {LIGHT}; {PAPER} }} }}
 {RULES}
+{PriceFigure.rules}
 {BOX_STYLE}
 """
 """The look of all pages and pictures, before what only these pages have."""

@@ -193,7 +193,7 @@ class Cost:
 
     def tables(self) -> list[Table]:
         """Return what each question costs, and what each party does; both add up to the same."""
-        heads = ["", "protocol", "messages", "most", "bytes", "operations", "core-hours"]
+        heads = ["question", "protocol", "messages", "most", "bytes", "operations", "core-hours"]
         rows = [self._part_row(part) for part in self.parts]
         if self.rest.work != Work():
             rows.append(self._part_row(self.rest))
@@ -207,7 +207,7 @@ class Cost:
         return [(heads, rows), self._party_table()]
 
     def _party_table(self) -> Table:
-        heads = ["", "operations", "core-hours", "sent", "stored", "memory", "money"]
+        heads = ["party", "operations", "core-hours", "sent", "stored", "memory", "money"]
         paid = [one for one in self.parties if one.paid]
         rows = [
             [
