@@ -19,7 +19,7 @@ LOCKS = sorted((repository.ROOT / "requirements").glob("*.txt"))
 # Absolute paths that exist on one machine only; /usr, /bin and the like are everybody's.
 MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:home|Users|root|work|opt|tmp|mnt|srv)/\w")
 
-_CLAUSE = r"[a-z_]+ [=!<>]+ '[\w.*]+'"
+_CLAUSE = r"\(?[a-z_]+ [=!<>]+ '[\w.*]+'\)?"
 REQUIREMENT = re.compile(rf"[a-z0-9-]+==[0-9][0-9a-z.+!]*( ; {_CLAUSE}( (and|or) {_CLAUSE})*)? \\")
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 
