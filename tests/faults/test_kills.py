@@ -72,9 +72,10 @@ def test_stopped_at_every_step_and_at_any_moment(
 
 WITH_SERVICES = {
     "status", "rehearse", "reach send", "serve collector", "serve shuffler", "serve analyzer",
+    "web",
 }  # fmt: skip
 """Verbs that talk to services, or are one: these are stopped in tests/services (test_rehearsal,
-test_status, test_sealed_filters, test_reach_day, faults)."""
+test_status, test_sealed_filters, test_reach_day, faults) or in tests/web."""
 
 
 def verbs_of(commands: App) -> Iterator[str]:
