@@ -193,4 +193,5 @@ def test_a_release_prints_no_wider_intervals() -> None:
     rows = list(release.answer().rows())
     widest = max(max(row.high - row.estimate, row.estimate - row.low) for row in rows)
     assert widest <= wider.margin() * wider.reports * (1 + 1e-9)
-    assert widest >= 0.8 * wider.margin() * wider.reports
+    # How many decoys a batch has is left to chance: most have fewer than they may have.
+    assert widest >= 0.6 * wider.margin() * wider.reports
