@@ -6,9 +6,10 @@ All faults of a file are reported at once, each with its place; unknown keys are
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from chaffinch.disk.files import read_small
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.planner import plan
+from chaffinch.planning.price_curve import Price, price
 from chaffinch.planning.wishes import MOST_MESSAGES, Error, charged_delta, default_delta
 from chaffinch.plans.honest_share import honest_share, needed_reports
 from chaffinch.plans.plan import Plan
@@ -254,6 +256,22 @@ class SurveyFile:
             progress=progress,
         )
 
+    def price(self, epsilons: Iterable[float], *, delta: float) -> Iterator[Price]:
+        """Yield what other promises would cost; the wishes are those of the file."""
+        return price(
+            self.survey,
+            users=self.users,
+            epsilons=epsilons,
+            delta=delta,
+            rounds=self.rounds,
+            contributions=self.contributions,
+            max_messages=self.max_messages,
+            honest=self.honest,
+            local_epsilon=self.local_epsilon,
+            influence=self.influence,
+            protocol=self.protocol,
+        )
+
 
 def load_survey(path: str | Path) -> SurveyFile:
     """Return the survey in a file, or raise InvalidFile with all its faults."""
@@ -293,6 +311,15 @@ def survey_from(
     if faults or found is None:
         raise InvalidFile(f"file {name}", _RULE, faults, hint=_hint(decoded))
     return found
+
+
+def quoted(text: str) -> str:
+    """Return a text as TOML writes it, which is as JSON does, but for one letter.
+
+    >>> quoted("tea")
+    '"tea"'
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def share_of(value: float | str) -> float:
@@ -483,4 +510,4 @@ def _hint(text: str) -> str:
     )
 
 
-__all__ = ["EXAMPLE", "SurveyFile", "load_survey", "share_of", "survey_from"]
+__all__ = ["EXAMPLE", "SurveyFile", "load_survey", "quoted", "share_of", "survey_from"]

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable, checks
+from chaffinch.planning.survey_file import quoted
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.questions.date_bins import bin_of
 from chaffinch.runs.answer_table import TableInput
@@ -316,7 +317,7 @@ class _ReadColumn:
                     column=self.name,
                     hint="list the values in a file of their own: values_file",
                 )
-        return f"values = [{', '.join(map(_quoted, sorted(found)))}]"
+        return f"values = [{', '.join(map(quoted, sorted(found)))}]"
 
     def bounds(self) -> str:
         low, high = math.inf, -math.inf
@@ -365,7 +366,7 @@ _BOUNDS = "# FILL IN: low = 0\n# FILL IN: high = 100     # what is possible, not
 
 
 def _written_facts(columns: Sequence[str]) -> str:
-    return _WARNED.format(columns=", ".join(map(_quoted, columns))) if columns else ""
+    return _WARNED.format(columns=", ".join(map(quoted, columns))) if columns else ""
 
 
 def _persons(kinds: Mapping[str, str], person: str | None, *, rows_are_people: bool) -> str:
@@ -376,13 +377,13 @@ def _persons(kinds: Mapping[str, str], person: str | None, *, rows_are_people: b
     if rows_are_people:
         return "rows_are_people = true"
     if person is not None:
-        return f"person = {_quoted(person)}"
+        return f"person = {quoted(person)}"
     ids = [name for name, kind in kinds.items() if kind == "id"]
     if not ids:
         return _NOBODY
     sign = "" if len(ids) == 1 else "# "
     return "\n".join(
-        f"{sign}person = {_quoted(name)}   # looks like an id: rows that share it are one person's"
+        f"{sign}person = {quoted(name)}   # looks like an id: rows that share it are one person's"
         for name in ids
     )
 
@@ -400,7 +401,7 @@ def _settings(settings: Settings, dates: Sequence[str]) -> str:
         if value not in {None, False}
     ]
     if len(dates) > 1:
-        first, *others = map(_quoted, dates)
+        first, *others = map(quoted, dates)
         lines.append(f"# FILL IN: date_format = {first}   # or {' or '.join(others)}: both fit")
     return "\n".join(["[table]", *lines]) if lines else ""
 
@@ -408,8 +409,8 @@ def _settings(settings: Settings, dates: Sequence[str]) -> str:
 def _question_lines(place: int, column: str, kind: str, facts: Mapping[str, str]) -> str:
     if kind in {"id", "empty"} or (kind == "text" and column not in facts):
         words = {"id": "looks like an id", "empty": "is empty", "text": "looks like free text"}
-        return f"# Column {_quoted(column)} {words[kind]}: it is not asked."
-    lines = [f"[questions.{_quoted(_question_name(place, column))}]"]
+        return f"# Column {quoted(column)} {words[kind]}: it is not asked."
+    lines = [f"[questions.{quoted(_question_name(place, column))}]"]
     lines.append(f'kind = "{"choice" if kind in {"dates", "text"} else kind}"')
     if kind == "dates":
         lines.append('dates = "month"              # or weekday, quarter, hour')
@@ -419,7 +420,7 @@ def _question_lines(place: int, column: str, kind: str, facts: Mapping[str, str]
         '# missing = "count"          # where gaps are to be counted; without it they are refused'
     )
     if _question_name(place, column) != column:
-        lines.append(f"column = {_quoted(column)}")
+        lines.append(f"column = {quoted(column)}")
     return "\n".join(lines)
 
 
@@ -429,8 +430,3 @@ def _question_name(place: int, column: str) -> str:
     except ChaffinchError:
         return f"column {place}"
     return column
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML writes it, which is as JSON does, but for one letter."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

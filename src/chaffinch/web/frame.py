@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from chaffinch.errors import ChaffinchError
 from chaffinch.web.markup import Inside, Markup, join, tag
@@ -88,20 +88,15 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Inside]], caption: str) 
     return tag("div", inside, class_="wide", tabindex="0", role="region", aria_label=caption)
 
 
-def fault_box(fault: Mapping[str, str]) -> Markup:
+def fault_of(fault: ChaffinchError) -> Markup:
     """Return what is wrong, and what helps; all of several faults."""
-    first, *rest = fault["message"].splitlines()
+    first, *rest = fault.message.splitlines()
     listed = [tag("li", line.removeprefix("  - ")) for line in rest]
     return tag(
         "div",
         tag("p", tag("strong", first)),
         tag("ul", *listed) if listed else "",
-        tag("p", fault["hint"]) if fault.get("hint") else "",
+        tag("p", fault.hint) if fault.hint else "",
         class_="fault",
         role="alert",
     )
-
-
-def fault_of(fault: ChaffinchError) -> Markup:
-    """Return an error as a box."""
-    return fault_box({"message": fault.message, "hint": fault.hint})

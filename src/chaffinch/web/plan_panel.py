@@ -25,7 +25,6 @@ from chaffinch.charts.rounding import (
 from chaffinch.charts.svg import element
 from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
-from chaffinch.planning.price_curve import price
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.planning.wishes import default_delta
 from chaffinch.plans.meaning import factor
@@ -120,7 +119,7 @@ def _sentence() -> Markup:
         "label",
         tag(
             "span",
-            "A survey file: its questions and wishes; what is promised is set below",
+            "A survey file: it counts as it stands, until something is changed below",
             class_="soft",
         ),
         tag("textarea", name="survey", rows=14, spellcheck="false"),
@@ -156,13 +155,13 @@ def _sentence() -> Markup:
     return join(sentence, survey, note)
 
 
-def _blank(name: str, label: str, width: int) -> Markup:
+def _blank(name: str, label: str, width: int, kind: str = "blank") -> Markup:
     return tag(
         "input",
         name=name,
         value=DEFAULTS.get(name, ""),
         size=width,
-        class_="blank",
+        class_=kind,
         aria_label=label,
     )
 
@@ -176,14 +175,7 @@ def _dials() -> Markup:
             tag("b", " Promise"),
             " a privacy loss of ε ",
         ),
-        tag(
-            "input",
-            name="epsilon",
-            value=DEFAULTS["epsilon"],
-            size=6,
-            class_="box",
-            aria_label="epsilon",
-        ),
+        _blank("epsilon", "epsilon", 6, "box"),
         tag("span", " or ", class_="soft"),
         tag(
             "label",
@@ -191,14 +183,7 @@ def _dials() -> Markup:
             tag("b", " Allow"),
             " an error of ± ",
         ),
-        tag(
-            "input",
-            name="error",
-            value=DEFAULTS["error"],
-            size=6,
-            class_="box",
-            aria_label="error in percent",
-        ),
+        _blank("error", "error in percent", 6, "box"),
         tag("span", " %", tag("span", id="people")),
         tag("output", "", id="state", role="status"),
         class_="boxes",
@@ -247,7 +232,7 @@ def _more() -> Markup:
         field(
             "delta",
             "chance of a miss, δ",
-            "the promise may fail with at most this chance; empty: 1 in 100 million",
+            "what is added to every chance; empty: 1 in 100 million, or less in a large crowd",
         ),
         field(
             "local_epsilon",
@@ -321,7 +306,7 @@ def plan_task(tell: Tell, *, text: str, folder: str = "") -> None:
     asked, plan = planned(text, lambda name: tell({"step": name}), folder)
     tell({"to": "promise", "html": promise_html(plan)})
     tell({"to": "example", "html": example_html(plan)})
-    tell({"to": "ways", "html": ways_html(plan)})
+    tell({"to": "ways", "html": ways_html(plan, asked_for=asked.protocol is not None)})
     tell({"to": "code", "html": code_html(plan, asked, text)})
     files = {
         "survey.toml": text,
@@ -340,9 +325,7 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
             "error": "" if asked.error is None else f"{100 * asked.error.share:g}",
             "delta": f"{plan.delta:g}",
         },
-        "plan": plan.id,
         "epsilon": promise_text(plan.epsilon, 4),
-        "right": right_guesses(plan.epsilon, plan.delta),
         "margin": promise_text(100 * plan.margin(), 3),
         "people": f" = {_up(plan.margin() * plan.reports)} {_unit(plan)}" if _counts(plan) else "",
     }
@@ -423,8 +406,11 @@ def dots(odds: Odds) -> Markup:
     return join(tag("div", drawn, class_="guesses"), tag("p", *legend, class_="soft legend"))
 
 
-def ways_html(plan: Plan) -> Markup:
-    """Return every protocol that was weighed: those that nothing beats, then the rest."""
+def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
+    """Return every protocol that was weighed: those that nothing beats, then the rest.
+
+    Where one was ``asked_for`` the choice can be left to the planner again.
+    """
     own = plan.own
     rows = [one for one in (own, *plan.alternatives) if one is not None]
     rows.sort(key=lambda one: one.error)
@@ -442,6 +428,7 @@ def ways_html(plan: Plan) -> Markup:
         "take it",
     ]
     of = "privacy, error, messages" if promises else "error, messages"
+    leave = tag("button", "let the planner choose", type="submit", value="", class_="choose")
 
     def shown(some: Sequence[Candidate], caption: str) -> Markup:
         rows = [_way(one, plan, chosen=one is own, promises=promises) for one in some]
@@ -456,15 +443,8 @@ def ways_html(plan: Plan) -> Markup:
         )
         if rest
         else "",
-        tag("p", plan.choice, " ", _any_way(plan), class_="soft"),
+        tag("p", plan.choice, " ", leave if asked_for else "", class_="soft"),
     )
-
-
-def _any_way(plan: Plan) -> Markup:
-    """Return how to leave the choice to the planner again, where somebody has chosen."""
-    if not plan.choice.startswith("Chosen because it was asked for"):
-        return Markup("")
-    return tag("button", "let the planner choose", type="submit", value="", class_="choose")
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
@@ -573,19 +553,7 @@ def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
     delta = default_delta(asked.users) if asked.delta is None else asked.delta
     delta = delta if asked.target is None else asked.target.delta
     found = []
-    for one in price(
-        asked.survey,
-        users=asked.users,
-        epsilons=_PRICED,
-        delta=delta,
-        rounds=asked.rounds,
-        contributions=asked.contributions,
-        max_messages=asked.max_messages,
-        honest=asked.honest,
-        local_epsilon=asked.local_epsilon,
-        influence=asked.influence,
-        protocol=asked.protocol,
-    ):
+    for one in asked.price(_PRICED, delta=delta):
         found.append(one)
         tell({"step": f"price {len(found)} of {len(_PRICED)}"})
     if sum(one.plan is not None for one in found) < 2:

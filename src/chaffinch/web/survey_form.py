@@ -8,10 +8,11 @@ else on the page.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping
+
+from chaffinch.planning.survey_file import quoted
 
 _PROMISE = ("epsilon", "delta", "error", "confidence", "together")
 _WISHES = ("rounds", "contributions", "honest", "max_messages", "local_epsilon", "influence")
@@ -52,9 +53,9 @@ def survey_text(form: Form) -> str:
     wishes = {name: form.get(name, "") for name in _WISHES}
     head += [f"{name} = {_number(said)}" for name, said in wishes.items() if said.strip()]
     if form.get("protocol", ""):
-        head += [f"protocol = {_quoted(form['protocol'])}"]
+        head += [f"protocol = {quoted(form['protocol'])}"]
     if form.get("title", "").strip():
-        head.insert(0, f"title = {_quoted(form['title'])}")
+        head.insert(0, f"title = {quoted(form['title'])}")
     # What a field holds that is not shown does not count.
     if form.get("kind") == "survey":
         return _with_head(form.get("survey", ""), head)
@@ -73,20 +74,20 @@ def _promise(form: Form) -> dict[str, str]:
 
 def _question(form: Form) -> list[str]:
     kind = form.get("kind", "")
-    lines = [f"kind = {_quoted(kind)}"]
+    lines = [f"kind = {quoted(kind)}"]
     if kind == "number":
         lines += [
             f"low = {_number(form.get('low', ''))}",
             f"high = {_number(form.get('high', ''))}",
         ]
         if form.get("unit", "").strip():
-            lines.append(f"unit = {_quoted(form['unit'].strip())}")
+            lines.append(f"unit = {quoted(form['unit'].strip())}")
         if form.get("quantiles"):
             lines.append("quantiles = true")
     elif kind in ("choice", "flags"):
         listed = [one.strip() for one in re.split(r"[,\n]", form.get("values", "")) if one.strip()]
         name = "values" if kind == "choice" else "names"
-        lines.append(f"{name} = [{', '.join(map(_quoted, listed))}]")
+        lines.append(f"{name} = [{', '.join(map(quoted, listed))}]")
     return lines
 
 
@@ -128,14 +129,9 @@ def _number(said: str) -> str:
     """Return a number as TOML has it; what is none goes on as a text."""
     bare = bare_number(said)
     if said.strip() == "none" or not _NUMBER.fullmatch(bare):
-        return _quoted(said.strip())
+        return quoted(said.strip())
     return bare.removeprefix("+")
 
 
 def _quoted_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML writes it, which is as JSON does, but for one letter."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)

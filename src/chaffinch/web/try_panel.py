@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.charts.rounding import nearest_text
+from chaffinch.charts.rounding import lower_text, nearest_text, upper_text
 from chaffinch.charts.svg import element
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Truth
@@ -182,7 +182,8 @@ def _row(line: Line, truth: float | None) -> tuple[str, ...]:
     return (
         line.label,
         nearest_text(line.estimate, line.decimals),
-        f"{nearest_text(low, line.decimals)} to {nearest_text(high, line.decimals)}",
+        # Outwards: what is shown must hold whenever the interval does.
+        f"{lower_text(low, line.decimals)} to {upper_text(high, line.decimals)}",
         "" if truth is None else nearest_text(truth, line.decimals),
     )
 
