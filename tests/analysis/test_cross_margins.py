@@ -90,7 +90,7 @@ def test_margins_as_if_cells_erred_independently_are_caught() -> None:
 
 def test_a_law_for_every_number_of_decoys_holds_as_often_as_it_says() -> None:
     """How many decoys arrive is chance; each collection is judged by its own number."""
-    runs, miss, protocol = 30, 0.1, Decoys(2, Fraction(1, 2))
+    runs, miss, protocol = 12, 0.1, Decoys(2, Fraction(1, 2))
     found, joints = estimates_of(protocol, CROSS, TABLE, runs, seed=7)
     assert len(set(joints)) > runs / 2
     told = [_ratio_intervals(one, cells, [0, 1], miss) for one, cells in paired(joints, found)]

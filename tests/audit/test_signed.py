@@ -123,7 +123,7 @@ def audited(name: str, pipeline: Pipeline | None, *, trials: int, crowd: int = 2
 
 
 @pytest.mark.parametrize(
-    "name", some((name for name in SMALL if name.endswith("signed")), "digits signed")
+    "name", some((name for name in SMALL if name.endswith("signed")), "number signed")
 )
 def test_honest_signed_decoys_leak_less_than_is_claimed(name: str) -> None:
     found = audited(name, None, trials=4000)

@@ -28,7 +28,7 @@ from chaffinch.ledger.release_record import ReleaseRecord
 from chaffinch.runs import pipeline
 from tests.faults.calls import Done, call
 from tests.faults.verbs import USERS, VERBS, prepare, releases_in
-from tests.tiers import nightly
+from tests.tiers import all_but, nightly
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
 
@@ -131,7 +131,7 @@ def test_a_paid_release_waits_for_its_ledger(
         check(folder / result)
 
 
-@pytest.mark.parametrize("name", PAID)
+@pytest.mark.parametrize("name", all_but(PAID, "reach analyze, paid"))
 def test_what_the_same_payer_has_not_paid_for_goes(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,7 +503,7 @@ def test_a_table_in_the_place_of_a_paid_release_stays(
     assert len(waiting(folder)) == 1
 
 
-@pytest.mark.parametrize("name", PAID)
+@pytest.mark.parametrize("name", all_but(PAID, "reach analyze, paid", "analyze, paid"))
 def test_a_damaged_note_is_told_and_nothing_is_paid_again(
     name: str, folder: Path, stop: Callable[[Sequence[str]], None]
 ) -> None:

@@ -46,15 +46,10 @@ def plan() -> Plan:
     return cf.plan(survey, users=USERS, target=target, local_epsilon=math.inf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "users", "digits"),
-    [
-        (2, 1_000, 2),
-        pytest.param(1, 1_000, 1, marks=pytest.mark.long),
-        pytest.param(1, 10_000, 1, marks=pytest.mark.long),
-        pytest.param(2, 10_000, 2, marks=pytest.mark.long),
-        pytest.param(2, 1_000_000, 2, marks=pytest.mark.long),
-    ],
+    [(2, 1_000, 2), (1, 1_000, 1), (1, 10_000, 1), (2, 10_000, 2), (2, 1_000_000, 2)],
 )
 def test_a_number_is_nearly_as_exact_as_from_a_centre(way: int, users: int, digits: int) -> None:
     found = tuned(way, users)
@@ -97,7 +92,7 @@ def smaller(ratio: Fraction) -> Fraction:
 
 
 @pytest.mark.parametrize(
-    "less", [nightly("first ratio"), "first flood", "last ratio", nightly("last flood")]
+    "less", ["first flood", *map(nightly, ("first ratio", "last ratio", "last flood"))]
 )
 def test_less_noise_than_promised_is_not_proven(plan: Plan, less: str) -> None:
     """A smaller ratio, or a smaller flood, of either digit alone."""

@@ -204,7 +204,8 @@ def test_ten_rounds_are_at_most_the_root_of_ten_times_one(monkeypatch: pytest.Mo
     assert corner(100, "0.29", 10) <= found.upper
 
 
-@pytest.mark.parametrize("times", [100, nightly(1_000)])
+@pytest.mark.long
+@pytest.mark.parametrize("times", [100, 1_000])
 def test_many_rounds_are_at_most_the_root_of_so_many_times_one(times: int) -> None:
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
     found = privacy.compose(bit, times=times).gaussian_mu()
