@@ -57,10 +57,20 @@ def test_from_a_plan_to_a_release(chromium: Browser, address: str, folder: Path)
         page.get_by_label("how many people").fill("2,000")
         page.get_by_label("kind of question").select_option("bit")
         assert visit.proven() == "74"
-        # Another way to protect it is chosen, and everything follows.
+        # Another way to protect it is chosen, and everything follows; the others stay in sight.
+        chosen = page.locator("#ways .badge").locator("xpath=ancestor::tr")
+        planners = chosen.locator("th").inner_text()
+        for name in ("flips, 2 copies", "flips, 4 copies"):
+            row = page.locator("tr", has_text=name).first
+            row.get_by_role("button", name="choose").click()
+            expect(chosen).to_contain_text(name)
+            visit.proven()
+        page.get_by_role("button", name="let the planner choose").click()
+        expect(chosen.locator("th")).to_have_text(planners)
+        visit.proven()
         row = page.locator("tr", has_text="flips").first
         row.get_by_role("button", name="choose").click()
-        expect(page.locator("#ways .badge").locator("xpath=ancestor::tr")).to_contain_text("flips")
+        expect(chosen).to_contain_text("flips")
         visit.proven()
         page.get_by_text("The Python", exact=True).click()
         program = page.locator("#python code").inner_text()

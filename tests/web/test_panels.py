@@ -90,6 +90,21 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert "<i>" not in "".join([*found.values(), *tried.values()])
 
 
+def test_the_table_stays_when_a_protocol_is_chosen() -> None:
+    free = fragments("plan", text=HEAD + SURVEYS["bit"])["ways"]
+    text = 'protocol = "flips, 2 copies"\n' + HEAD + SURVEYS["bit"]
+    ways = fragments("plan", text=text)["ways"]
+    assert planned(text, lambda _: None)[1].id == survey_from(text).plan().id
+    (chosen,) = [one for one in re.findall("<tr>.*?</tr>", ways) if 'class="badge"' in one]
+    assert "flips, 2 copies" in chosen
+    # Any other one is a click away, and so is the planner's.
+    assert ways.count("<tr>") == free.count("<tr>")
+    assert "let the planner choose" in ways
+    # The beginning of several names is none of the table: the best of those is taken.
+    first = 'protocol = "signed decoys"\n' + HEAD + SURVEYS["bit"]
+    assert planned(first, lambda _: None)[1].id == survey_from(first).plan().id
+
+
 @pytest.mark.parametrize("name", ["number", "many", "groups"])
 def test_a_plan_is_tried_before_its_sliders_are_there(name: str) -> None:
     tried = fragments("try", text=HEAD + SURVEYS[name], shares=[])

@@ -27,7 +27,7 @@ from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.planning.wishes import default_delta
-from chaffinch.plans.meaning import factor
+from chaffinch.plans.meaning import factor, useless_promise
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
@@ -467,6 +467,8 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
         yield ""
     elif one.ruled_out:
         yield tag("span", "; ".join(one.ruled_out), class_="soft")
+    elif useless_promise(one.epsilon, one.delta):
+        yield tag("span", "protects nobody", class_="leak")
     else:
         yield tag("button", "choose", type="submit", value=one.name, class_="choose")
 
