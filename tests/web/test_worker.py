@@ -51,9 +51,26 @@ def test_the_latest_wish_of_a_tab_counts_and_other_tabs_have_theirs(tmp_path: Pa
         caught = tmp_path / "caught"
         stubborn = worker.submit("mine", "stubborn", {"path": str(caught)})
         await stubborn.since(0)
-        assert await told(search(worker, "mine", "after")) == [{"found": "after"}]
+        after = worker.submit("mine", "search", {"name": "after", "steps": 1}, ends=["stubborn"])
+        assert await told(after) == [{"found": "after"}]
         assert await told(stubborn) == []
         assert not caught.exists()
+
+    run(scene)
+
+
+def test_a_wish_ends_what_followed_from_the_one_before_and_nothing_else(tmp_path: Path) -> None:
+    async def scene(worker: Worker) -> None:
+        under_way = search(worker, "mine", "under way", steps=1000)
+        drawing = worker.submit("mine", "stubborn", {"path": str(tmp_path / "caught")})
+        other = worker.submit("other", "refuse", {})
+        mine = worker.submit("mine", "refuse", {})
+        # Another name of the same tab waits for its turn, until somebody ends both.
+        await under_way.since(0)
+        assert not under_way.is_over
+        last = worker.submit("mine", "refuse", {}, ends=["search", "stubborn"])
+        assert await told(under_way) == await told(drawing) == await told(mine) == []
+        assert [len(await told(one)) for one in (other, last)] == [1, 1]
 
     run(scene)
 

@@ -14,7 +14,7 @@ async function ask(task, form, take) {
 
 async function follow(task, form, isWanted, take, more = []) {
   const fields = new URLSearchParams([...new FormData(form), ...more]);
-  fields.set("tab", `${tab}-${task}`);
+  fields.set("tab", tab);
   try {
     const { job, fault, title } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
     if (!job) return take({ fault: fault ?? { message: title } });
@@ -119,17 +119,20 @@ function planning(form) {
     });
   }
 
-  // What other promises would cost: after the proof, and only where the question is another.
-  let priced = "";
+  // What other promises would cost: after the proof, and only where the question is another. A dial
+  // that moves on leaves the question as it is, and what is under way for it goes on.
+  let priced = "", pricing = "";
+  const question = () => new URLSearchParams([...new FormData(form)].filter(([name]) => !["lead", "epsilon", "error"].includes(name))).toString();
   function price() {
-    const asked = new URLSearchParams([...new FormData(form)].filter(([name]) => !["lead", "epsilon", "error"].includes(name))).toString();
+    const asked = question();
     if (asked === priced) return showPlace(stops[dial.value] ?? {});
+    if (asked === pricing) return;
+    pricing = asked;
     // Of another question, the dial has odds and no errors.
     stops = plain;
     priced = "";
     $("price").classList.add("old");
-    const wanted = latest;
-    follow("price", form, () => wanted === latest, (news) => {
+    follow("price", form, () => asked === pricing && asked === question(), (news) => {
       if (news.to) put(news.to, news.html);
       if (news.fault) $("price").replaceChildren(faultBox(news.fault));
       if (news.stops) {
@@ -138,7 +141,7 @@ function planning(form) {
         followBox();
         showPlace(stops[dial.value]);
       }
-    });
+    }).finally(() => { if (pricing === asked) pricing = ""; });
   }
 
   // From now on nothing counts that is told of the plan before.

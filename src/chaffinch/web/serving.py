@@ -25,6 +25,8 @@ from chaffinch.web.worker import Worker
 from chaffinch.wire.problems import Kind, Problem
 
 _TASKS = "chaffinch.web.tasks"
+_ENDS = {"plan": ("try", "curve")}
+"""What is of no use any more when something else is planned in the same tab."""
 _SHARE = re.compile(r"share-\d{1,2}")
 
 
@@ -116,12 +118,13 @@ class Pages:
 
     async def _ask(self, request: Request) -> Response:
         form = await self.site.form(request)
-        found = self._tasks.get(request.parameters["task"])
+        name = request.parameters["task"]
+        found = self._tasks.get(name)
         if found is None:
             raise Problem(Kind.UNKNOWN_PATH)
         worker, given = found
         try:
-            job = worker.submit(form.get("tab", ""), request.parameters["task"], given(form))
+            job = worker.submit(form.get("tab", ""), name, given(form), ends=_ENDS.get(name, ()))
         except ChaffinchError as fault:
             return json_response({"fault": fault_document(fault)})
         return json_response({"job": job.id})

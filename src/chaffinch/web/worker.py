@@ -1,7 +1,7 @@
 """A process that plans and draws, so that the server answers meanwhile.
 
-It does one thing at a time. Whoever asks anew makes it stop what it was doing for them; others
-wait for their turn. What it finds is told piece by piece.
+It does one thing at a time. Whoever asks anew makes it stop what it was doing for them, and what
+followed from that; others wait for their turn. What it finds is told piece by piece.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import signal
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -46,6 +46,11 @@ class Job:
         self.is_over = False
         self._changed = asyncio.Event()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what another wish takes the place of."""
+        return self.tab, self.name
+
     def add(self, news: News | None) -> None:
         """Take a piece of news; None is the end."""
         if news is None:
@@ -72,7 +77,7 @@ class Worker:
         """``tasks`` is the module whose ``TASKS`` the process does."""
         self._tasks = tasks
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._waiting: OrderedDict[str, Job] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], Job] = OrderedDict()
         self._current: Job | None = None
 
     @asynccontextmanager
@@ -106,11 +111,17 @@ class Worker:
             except (EOFError, OSError):
                 self._loop.call_soon_threadsafe(self._lost)
 
-    def submit(self, tab: str, name: str, given: Mapping[str, Any]) -> Job:
-        """Ask for something; what the same tab has asked for before is dropped."""
-        job = Job(tab, name, given)
-        self._drop(self._waiting.get(tab))
-        self._jobs[job.id] = self._waiting[tab] = job
+    def submit(
+        self, tab: str, name: str, given: Mapping[str, Any], *, ends: Iterable[str] = ()
+    ) -> Job:
+        """Ask for something; what the same tab has asked for before by this name is dropped.
+
+        So is what it ``ends``: drawings of a plan, say, are for nobody when there is another plan.
+        """
+        job, ended = Job(tab, name, given), {name, *ends}
+        for one in ended:
+            self._drop(self._waiting.get((tab, one)))
+        self._jobs[job.id] = self._waiting[job.key] = job
         if len(self._jobs) > _MOST_JOBS:
             others = (one for one in self._jobs.values() if one is not self._current)
             oldest = min(others, key=lambda one: not one.is_over)
@@ -119,14 +130,14 @@ class Worker:
             del self._jobs[oldest.id]
         if self._current is None:
             self._next()
-        elif self._current.tab == tab:
+        elif self._current.tab == tab and self._current.name in ended:
             self._send(None)
         return job
 
     def _drop(self, job: Job | None) -> None:
         """Let nobody wait for what will not be done."""
-        if job is not None and self._waiting.get(job.tab) is job:
-            del self._waiting[job.tab]
+        if job is not None and self._waiting.get(job.key) is job:
+            del self._waiting[job.key]
             job.add(None)
 
     def find(self, job_id: str) -> Job | None:
