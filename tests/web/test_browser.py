@@ -51,7 +51,7 @@ def _chromium() -> Iterator[Browser]:
         yield found
 
 
-def test_from_a_plan_to_a_release(chromium: Browser, address: str, folder: Path) -> None:
+def test_a_plan_is_chosen_and_taken_home(chromium: Browser, address: str, folder: Path) -> None:
     with Visit.of(chromium, address) as visit:
         page = visit.page
         page.get_by_label("how many people").fill("2,000")
@@ -97,14 +97,23 @@ def test_from_a_plan_to_a_release(chromium: Browser, address: str, folder: Path)
         page.goto(link)
         visit.proven()
         expect(page.locator("#code")).to_contain_text(plan.id[:12])
+
+
+def test_a_table_is_released_whoever_looks_on(
+    chromium: Browser, address: str, folder: Path
+) -> None:
     with Visit.of(chromium, address, "run") as visit:
         page = visit.page
         page.locator("[name=table]").select_option("people.csv")
         page.get_by_role("button", name="Check the table").click()
         expect(page.locator("#outcome")).to_contain_text("Every cell is an answer")
         expect(page.locator("#outcome")).to_contain_text("every person")
-        page.get_by_role("button", name="Run and release").click()
+        with page.expect_response("**/ask/run"):
+            page.get_by_role("button", name="Run and release").click()
+        # A run is not the tab's: loaded again, the page shows it again, and what was asked for.
+        page.reload()
         expect(page.locator("#state")).to_have_text("✓ released")
+        assert page.locator("[name=table]").input_value() == "people.csv"
         page.get_by_role("button", name="Run and release").click()
         expect(page.locator("#outcome")).to_contain_text("at most once")
         page.get_by_role("link", name="Results", exact=True).first.click()

@@ -3,6 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const tab = crypto.randomUUID();
+const SILENT = { fault: { message: "The program behind this page does not answer.", hint: "is it still running?" } };
 const PAUSE = 250; // milliseconds after the last change
 let latest = 0;
 
@@ -18,17 +19,22 @@ async function follow(task, form, isWanted, take, more = []) {
   try {
     const { job, fault, title } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
     if (!job) return take({ fault: fault ?? { message: title } });
-    let known = 0, over = false;
-    while (!over && isWanted()) {
-      const told = await (await fetch(`./jobs/${job}/${known}`)).json();
-      if (!isWanted()) return;
-      if (!told.news) return take({ fault: { message: told.title } });
-      known += told.news.length;
-      over = told.over;
-      for (const one of told.news) take(one, job);
-    }
+    await listen(job, isWanted, take);
   } catch {
-    if (isWanted()) take({ fault: { message: "The program behind this page does not answer.", hint: "is it still running?" } });
+    if (isWanted()) take(SILENT);
+  }
+}
+
+// All that is told of a job, from its beginning.
+async function listen(job, isWanted, take) {
+  let known = 0, over = false;
+  while (!over && isWanted()) {
+    const told = await (await fetch(`./jobs/${job}/${known}`)).json();
+    if (!isWanted()) return;
+    if (!told.news) return take({ fault: { message: told.title } });
+    known += told.news.length;
+    over = told.over;
+    for (const one of told.news) take(one, job);
   }
 }
 
@@ -294,13 +300,13 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   const other = $(id);
   if (!other) continue;
   let timer = 0;
-  const go = (task) => {
-    const buttons = [...other.querySelectorAll("button")];
+  const buttons = [...other.querySelectorAll("button")];
+  const go = async (asking) => {
     for (const one of buttons) one.disabled = !tasks;
     $("state").textContent = "…";
     $("faults")?.replaceChildren();
     if (!tasks) $("outcome").replaceChildren();
-    ask(task, other, (news, job) => {
+    await asking((news, job) => {
       if (news.step) $("state").textContent = news.step;
       if (news.to) put(news.to, news.html);
       if (news.fault) {
@@ -313,12 +319,16 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
         $("state").textContent = news.proven.words;
         for (const one of other.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
       }
-    }).finally(() => { for (const one of buttons) one.disabled = false; });
+    });
+    for (const one of buttons) one.disabled = false;
   };
-  other.addEventListener("submit", (event) => { event.preventDefault(); go(tasks ?? event.submitter?.value ?? "check"); });
+  const start = (task) => go((take) => ask(task, other, take));
+  // A run goes on without this page: one that was asked for before is shown again.
+  if (other.dataset.job) go((take) => listen(other.dataset.job, () => true, take).catch(() => take(SILENT)));
+  other.addEventListener("submit", (event) => { event.preventDefault(); start(tasks ?? event.submitter?.value ?? "check"); });
   if (tasks) {
-    other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => go(tasks), PAUSE); });
-    go(tasks);
+    other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => start(tasks), PAUSE); });
+    start(tasks);
   }
 }
 

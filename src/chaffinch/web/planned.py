@@ -12,7 +12,8 @@ from chaffinch.errors import ChaffinchError, InvalidFile, NoPlanFound, UselessPl
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.plans.plan import Plan
 
-_Key, _Kept = TypeVar("_Key"), TypeVar("_Kept")
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
 _MOST = 32
 _MOST_FAULTS = 10
 _FOUND: OrderedDict[tuple[str, str], tuple[SurveyFile, Plan]] = OrderedDict()

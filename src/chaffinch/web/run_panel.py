@@ -16,80 +16,46 @@ from chaffinch.web.results_panel import release_html
 from chaffinch.web.survey_form import Form
 from chaffinch.web.worker import Tell
 
+_WISHES = {
+    "rows_are_people": ("each row is a person", "every row is another person"),
+    "person": ("column of people", "if one person may have several rows"),
+    "round": ("round", "of a plan of several rounds"),
+    "ledger": ("a ledger pays", ""),
+    "mark": ("its mark", ""),
+    "again": ("again", "also release if these data were released before: it adds up"),
+    "replace": ("replace", "overwrite a release of another plan in that folder"),
+}
+"""What else can be wished for: its label, and what it does. Faults call it by its label."""
+_TICKS = ("rows_are_people", "again", "replace")
+_ONCE = ("again", "replace")
+"""What was meant for one run only."""
 
-def run_page(folder: Folder) -> Iterator[Markup]:
-    """Yield the panel: what is to be run on what."""
+
+def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Markup]:
+    """Yield the panel: what is to be run on what.
+
+    ``given`` and ``job`` are those of the last run: a page that is loaded again shows it again.
+    """
     surveys, tables = folder.surveys(), folder.tables()
     if not (surveys and tables):
-        yield card(
-            "Nothing to run yet",
-            tag(
-                "p",
-                "This folder has ",
-                "no survey" if not surveys else "no table",
-                ". Save a survey from the page ",
-                tag("a", "Plan & try", href="./"),
-                ", and put a table (CSV, JSONL, Parquet or Arrow) beside it: ",
-                tag("code", str(folder.root)),
-            ),
-        )
+        yield _nothing_to_run(folder, "no table" if surveys else "no survey")
         return
-    ledgers = [name for name in folder.names() if name.endswith((".ledger", ".db", ".sqlite"))]
-    marks = [name for name in folder.names() if name.endswith(".mark")]
-    fields = [
-        ("Run", _select("survey", surveys)),
-        ("on the table", _select("table", tables)),
-        (
-            "Release into the folder",
-            tag(
-                "input",
-                name="out",
-                value="release",
-                class_="box",
-                id="field-out",
-                aria_label="folder for the release",
-            ),
-        ),
-    ]
-    wishes = [
-        ("each row is a person", _tick("rows_are_people", "every row is another person")),
-        ("column of people", _text("person", "if one person may have several rows")),
-        ("round", _text("round", "of a plan of several rounds")),
-        ("a ledger pays", _select("ledger", ["", *ledgers])),
-        ("its mark", _select("mark", ["", *marks])),
-        ("again", _tick("again", "also release if these data were released before: it adds up")),
-        ("replace", _tick("replace", "overwrite a release of another plan in that folder")),
-    ]
     yield tag(
         "form",
         card(
             "What is run",
-            facts(fields),
+            facts(_fields(surveys, tables, given)),
             tag(
                 "details",
                 tag("summary", "more: people, rounds, ledger, repeats"),
-                facts(wishes),
+                facts(_wishes(folder, given)),
                 id="more",
             ),
             tag(
                 "p",
-                tag(
-                    "button",
-                    "Check the table",
-                    type="submit",
-                    name="task",
-                    value="check",
-                    class_="main",
-                ),
+                _button("check", "Check the table"),
                 " ",
-                tag(
-                    "button",
-                    "Run and release",
-                    type="submit",
-                    name="task",
-                    value="run",
-                    class_="main",
-                ),
+                _button("run", "Run and release"),
                 " ",
                 tag("output", "", id="state", role="status"),
             ),
@@ -97,7 +63,8 @@ def run_page(folder: Folder) -> Iterator[Markup]:
                 "p",
                 "The table stays where it is. It is checked first; what breaks a rule is told by "
                 "its row and column, never by what a cell holds. A release is recorded, so that "
-                "the same data are not released twice by mistake.",
+                "the same data are not released twice by mistake. A run goes on if you leave this "
+                "page.",
                 class_="soft",
             ),
         ),
@@ -105,21 +72,67 @@ def run_page(folder: Folder) -> Iterator[Markup]:
         id="running",
         method="post",
         autocomplete="off",
+        data_job=job,
     )
 
 
-def _select(name: str, options: Iterable[str]) -> Markup:
-    listed = [tag("option", one or "none", value=one) for one in options]
+def _nothing_to_run(folder: Folder, missing: str) -> Markup:
+    return card(
+        "Nothing to run yet",
+        tag(
+            "p",
+            f"This folder has {missing}. Save a survey from the page ",
+            tag("a", "Plan & try", href="./"),
+            ", and put a table (CSV, JSONL, Parquet or Arrow) beside it: ",
+            tag("code", str(folder.root)),
+        ),
+    )
+
+
+def _fields(
+    surveys: Iterable[str], tables: Iterable[str], given: Form
+) -> Iterator[tuple[str, Inside]]:
+    yield "Run", _select("survey", surveys, given)
+    yield "on the table", _select("table", tables, given)
+    yield (
+        "Release into the folder",
+        _box("out", "folder for the release", given.get("out", "release")),
+    )
+
+
+def _wishes(folder: Folder, given: Form) -> Iterator[tuple[str, Inside]]:
+    names = folder.names()
+    files = {
+        "ledger": [one for one in names if one.endswith((".ledger", ".db", ".sqlite"))],
+        "mark": [one for one in names if one.endswith(".mark")],
+    }
+    for name, (label, words) in _WISHES.items():
+        if name in files:
+            yield label, _select(name, ["", *files[name]], given)
+        elif name in _TICKS:
+            yield label, _tick(name, words, checked=name in given and name not in _ONCE)
+        else:
+            box = _box(name, name, given.get(name, ""))
+            yield label, join(box, " ", tag("span", words, class_="soft"))
+
+
+def _button(task: str, words: str) -> Markup:
+    return tag("button", words, type="submit", name="task", value=task, class_="main")
+
+
+def _select(name: str, options: Iterable[str], given: Form) -> Markup:
+    wanted = given.get(name)
+    listed = [tag("option", one or "none", value=one, selected=one == wanted) for one in options]
     return tag("select", *listed, name=name, class_="box left", id=f"field-{name}", aria_label=name)
 
 
-def _tick(name: str, words: str) -> Markup:
-    return tag("label", tag("input", type="checkbox", name=name, value="1"), f" {words}")
+def _tick(name: str, words: str, *, checked: bool) -> Markup:
+    field = tag("input", type="checkbox", name=name, value="1", checked=checked)
+    return tag("label", field, f" {words}")
 
 
-def _text(name: str, words: str) -> Markup:
-    field = tag("input", name=name, class_="box", id=f"field-{name}", aria_label=name)
-    return join(field, " ", tag("span", words, class_="soft"))
+def _box(name: str, label: str, value: str) -> Markup:
+    return tag("input", name=name, value=value, class_="box", id=f"field-{name}", aria_label=label)
 
 
 def wanted(form: Form, folder: Folder) -> dict[str, Any]:

@@ -46,6 +46,8 @@ class Pages:
             "check": (self.helper, lambda form: wanted(form, folder)),
             "run": (self.helper, lambda form: wanted(form, folder) | paid(form, folder)),
         }
+        self._last_run: tuple[str, Form] | None = None
+        """It goes on without the tab that has asked for it, so any other one can show it."""
         self.site = Site(
             {
                 "/": {"GET": self._plan},
@@ -68,9 +70,10 @@ class Pages:
         return html_response(page("", "Plan a count", plan_page()))
 
     async def _run(self, _request: Request) -> Response:
-        return html_response(
-            page("run", "Run on a table", await asyncio.to_thread(list, run_page(self._folder)))
-        )
+        job, given = self._last_run or ("", {})
+        known = job if self.helper.find(job) else None
+        shown = await asyncio.to_thread(list, run_page(self._folder, given, known))
+        return html_response(page("run", "Run on a table", shown))
 
     async def _watch(self, _request: Request) -> Response:
         return html_response(
@@ -127,6 +130,8 @@ class Pages:
             job = worker.submit(form.get("tab", ""), name, given(form), ends=_ENDS.get(name, ()))
         except ChaffinchError as fault:
             return json_response({"fault": fault_document(fault)})
+        if name == "run":
+            self._last_run = job.id, form
         return json_response({"job": job.id})
 
     def _survey(self, form: Form) -> dict[str, Any]:
