@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -79,6 +80,19 @@ def test_no_head_of_a_table_is_empty(shown: dict[str, str]) -> None:
 def test_what_a_promise_costs_is_read_off_an_axis(shown: dict[str, str]) -> None:
     for words in (">0.5</text>", ">2</text>", ">epsilon</text>", "both axes are logarithmic"):
         assert words in shown["price"]
+
+
+def test_names_and_numbers_of_a_price_stand_apart() -> None:
+    prices = planning.price(
+        cf.Choice(["a", "b", "c", "d"]), users=10_000, epsilons=[0.1, 0.3, 1.0, 4.5]
+    )
+    drawn = charts.price_chart(prices, marked=1.0, labelled=False).svg(name="price", styled=False)
+    found = re.findall(r'<text x="([^"]*)" y="([^"]*)"[^>]*>([^<]*)</text>', drawn)
+    left = sorted(float(y) for x, y, _ in found if x != "100%")
+    assert {"a trusted centre", "this plan", "trusting nobody"} <= {words for *_, words in found}
+    # The last number stands below the lines, which have come down to its place at the right.
+    assert [x for x, _, words in found if words == "± 0.01%"] == ["0"]
+    assert all(after - before > 14 for before, after in pairwise(left))
 
 
 def test_a_plan_says_what_to_expect(shown: dict[str, str]) -> None:

@@ -152,6 +152,25 @@ def test_the_dial_answers_before_the_server_does(chromium: Browser, address: str
         assert len([one for one in asked if one.endswith("/ask/plan")]) < 9
 
 
+@pytest.mark.parametrize("width", [360, 1440])
+def test_the_thumb_stands_below_the_mark(chromium: Browser, address: str, width: int) -> None:
+    with Visit.of(chromium, address, width=width) as visit:
+        page = visit.page
+        visit.proven()
+        expect(page.locator("#price polyline").first).to_be_attached()
+        dial = page.get_by_label("Privacy loss", exact=True)
+        # As the style sheet says: a browser tells nobody where it draws a thumb.
+        thumb = 20
+        for key in ("Home", "ArrowRight", "ArrowRight", "End"):
+            dial.press(key)
+            box, mark = dial.bounding_box(), page.locator("#price .cf-here").bounding_box()
+            assert box is not None
+            assert mark is not None
+            part = float(dial.input_value()) / float(dial.get_attribute("max") or "")
+            middle = box["x"] + thumb / 2 + part * (box["width"] - thumb)
+            assert abs(mark["x"] + mark["width"] / 2 - middle) < 1
+
+
 def test_what_is_shown_as_proven_is_what_was_proven(chromium: Browser, address: str) -> None:
     with Visit.of(chromium, address) as visit:
         page = visit.page

@@ -126,6 +126,11 @@ def test_what_is_said_of_a_plan_is_on_the_safe_side() -> None:
     share, reports = map(float, said.groups())
     assert plan.margin() <= share / 100 <= 1.1 * plan.margin()
     assert plan.margin() * plan.reports <= reports <= 1.1 * plan.margin() * plan.reports
+    # The same number stands in the box of the dial.
+    news: list[News] = []
+    TASKS["plan"](news.append, text=HEAD + SURVEYS["reports"])
+    (proven,) = [one["proven"] for one in news if "proven" in one]
+    assert proven["margin"] == said.group(1)
     # Delta is no chance of a larger loss: that chance may be larger than it.
     assert "that it is more" not in found["promise"]
     assert "by a factor of at most e^4 = 54.6, plus" in found["promise"]

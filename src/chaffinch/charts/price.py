@@ -32,6 +32,10 @@ _WIDE = 1000
 _MOST_TICKS = 8
 _LETTERS = 16
 """The height of a number."""
+_CLEAR = 12
+"""So far the middle of a number stays away from lines."""
+_NAME_SHARE = 0.4
+"""The share of a narrow picture that the longest name takes."""
 _NOTE = (
     "How far intervals reach to each side, in % of the people or of a range, against epsilon; "
     "both axes are logarithmic."
@@ -78,7 +82,8 @@ class PriceFigure(Picture):
     labelled: bool = True
     """Whether the numbers of the axis stand below; else there is a dial that says them."""
     rules: ClassVar[str] = """
-.cf-name{font-weight:600;paint-order:stroke;stroke:var(--card,var(--cf-paper));stroke-width:4px}
+.cf-name,.cf-value{paint-order:stroke;stroke:var(--card,var(--cf-paper));stroke-width:4px}
+.cf-name{font-weight:600}
 .cf-proven-name{fill:var(--cf-main)}
 .cf-claim-0-name{fill:var(--cf-leak)}
 .cf-reference-name{fill:var(--cf-soft)}
@@ -100,7 +105,7 @@ class PriceFigure(Picture):
         return across(self.x, epsilon), round(self._down(error), 1)
 
     def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - alike on any page
-        body = [*self._grid(), *self._lines(), *self._names(), *self._mark()]
+        body = [*self._grid(), *self._lines(), *self._values(), *self._names(), *self._mark()]
         if not self.labelled:
             return Drawing(body, full_width(_HEIGHT + 4), "")
         some = self.points[:: math.ceil(len(self.points) / _MOST_TICKS)]
@@ -110,13 +115,31 @@ class PriceFigure(Picture):
         return Drawing(body, full_width(_HEIGHT + 38), _NOTE)
 
     def _grid(self) -> Iterator[str]:
+        for _, y in self._levels():
+            yield level(y, 0, "100%", "cf-grid")
+
+    def _values(self) -> Iterator[str]:
+        lines = [*self._series()]
+        names = [self._name_height(line) for line in lines]
+        few = math.ceil(_NAME_SHARE / 2 * len(self.points))
+
+        def room(height: float, part: slice, *others: float) -> float:
+            values = [one for line in lines for one in line.values[part] if one]
+            return min(abs(height - one) for one in (*map(self._down, values), *others, math.inf))
+
+        for value, y in self._levels():
+            # At the right, unless a line is there: lines fall, so the left is free below them.
+            right = room(y - 8, slice(-few, None)) >= _CLEAR
+            right = right or room(y - 8, slice(few), *names) < _CLEAR
+            x, anchor = ("100%", "end") if right else ("0", "start")
+            words, kind = f"± {_share(value)}", "cf-soft cf-value"
+            yield element("text", words, x=x, y=y - 4, text_anchor=anchor, class_=kind)
+
+    def _levels(self) -> Iterator[tuple[float, float]]:
         for value, _ in self.y.ticks(most=6):
             y = self._down(value)
-            if y < _LETTERS:  # it would stand on what is above the picture
-                continue
-            yield level(y, 0, "100%", "cf-grid")
-            words = f"± {_share(value)}"
-            yield element("text", words, x="100%", y=y - 4, text_anchor="end", class_="cf-soft")
+            if y >= _LETTERS:  # above, a number would stand on what is above the picture
+                yield value, y
 
     def _lines(self) -> Iterator[str]:
         inner = []
@@ -142,12 +165,17 @@ class PriceFigure(Picture):
 
     def _names(self) -> Iterator[str]:
         for line in self._series():
-            at = len(self.points) // (2 if line.below else 12)
-            value = line.values[at]
-            if value:
-                y = self._down(value) + (18 if line.below else -8)
-                x = across(self.x, self.points[at].epsilon)
-                yield element("text", line.name, x=x, y=y, class_=f"cf-name {line.kind}-name")
+            y = self._name_height(line)
+            if y < math.inf:
+                yield element("text", line.name, x="1%", y=y, class_=f"cf-name {line.kind}-name")
+
+    def _name_height(self, line: _Line) -> float:
+        """Return where a name stands: above where its line begins, or below where that has sunk."""
+        reach = math.ceil(_NAME_SHARE * len(self.points))
+        known = [self._down(one) for one in line.values[:reach] if one]
+        if not known:
+            return math.inf
+        return max(known) + 16 if line.below else min(known) - 8
 
     def _mark(self) -> Iterator[str]:
         x = across(self.x, self.marked)

@@ -138,7 +138,9 @@ function planning(form) {
     stops = plain;
     priced = "";
     $("price").classList.add("old");
+    $("price").dataset.priced = "";
     follow("price", form, () => asked === pricing && asked === question(), (news) => {
+      if (news.priced) $("price").dataset.priced = news.priced;
       if (news.to) put(news.to, news.html);
       if (news.fault) $("price").replaceChildren(faultBox(news.fault));
       if (news.stops) {

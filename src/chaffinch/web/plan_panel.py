@@ -47,18 +47,14 @@ KINDS = {
     "survey": "several questions",
 }
 """What people may be asked for, by the kind of question."""
-_LEAST, _MOST = 0.1, 4.5
-"""The ends of the dial: below, answers say little; above, all of 100 guessers can be right."""
-_STOPS = 35
-STOPS = tuple(
-    float(f"{_LEAST * (_MOST / _LEAST) ** (place / (_STOPS - 1)):.2g}") for place in range(_STOPS)
-)
-"""The epsilons of the dial."""
+STOPS = tuple(float(f"{10 ** (step / 20):.2g}") for step in range(-20, 14))
+"""The epsilons of the dial, 1 among them: below, answers say little; above, all of 100 guessers
+can be right."""
 _PRICED = (*STOPS[:-1:3], STOPS[-1])
 """The epsilons whose price is found; between them it is interpolated, and marked as such."""
 _LEVEL = 0.95
 _MOST_EXAMPLES, _MOST_VALUES = 4, 12
-_NAMED = (53, 57, 63, 74, 89, 97, 99)
+_NAMED = (53, 57, 63, 74, 89, 99)
 """The odds that are written below the dial."""
 
 
@@ -193,9 +189,9 @@ def _dials() -> Markup:
         type="range",
         id="dial",
         min=0,
-        max=_STOPS - 1,
+        max=len(STOPS) - 1,
         step=1,
-        value=STOPS.index(1.0) if 1.0 in STOPS else _STOPS // 2,
+        value=STOPS.index(1.0),
         aria_label="Privacy loss",
         data_stops=json.dumps(_stops()),
     )
@@ -250,17 +246,19 @@ def _more() -> Markup:
 def _stops(delta: float = 1e-8, chart: PriceFigure | None = None) -> list[dict[str, Any]]:
     """Return for each stop of the dial what it promises, and about what it costs."""
     found = []
-    for epsilon in STOPS:
+    for place, epsilon in enumerate(STOPS):
         right = right_guesses(epsilon, delta)
         words = f"epsilon {epsilon:g}: at most {right} of 100 guessers are right"
         stop = {"epsilon": f"{epsilon:g}", "right": right, "words": words}
         error = None if chart is None else chart.error_at(epsilon)
         if chart is not None and error is not None:
-            x, y = chart.spot(epsilon, error)
+            # On the line, and where the thumb is: its places are even, epsilons are rounded.
+            even = chart.x.at(place / (len(STOPS) - 1))
+            _, y = chart.spot(even, chart.error_at(even) or error)
             stop |= {
-                "error": f"{100 * error:.3g}",
-                "words": f"{words}; error {100 * error:.3g} percent",
-                "x": x,
+                "error": _up(100 * error),
+                "words": f"{words}; error {_up(100 * error)} percent",
+                "x": _stop_place(place),
                 "y": y,
             }
         found.append(stop)
@@ -271,7 +269,8 @@ def _odds_scale() -> Markup:
     labels = []
     for right in _NAMED:
         place = next(
-            (at for at, one in enumerate(STOPS) if right_guesses(one, 1e-8) >= right), _STOPS - 1
+            (at for at, one in enumerate(STOPS) if right_guesses(one, 1e-8) >= right),
+            len(STOPS) - 1,
         )
         labels.append(
             Markup(
@@ -293,7 +292,7 @@ def _odds_scale() -> Markup:
 
 def _stop_place(place: float) -> str:
     """Return where a stop of the dial lies, as its thumb does: half of it inside at either end."""
-    return f"{100 * place / (_STOPS - 1):.2f}%"
+    return f"{100 * place / (len(STOPS) - 1):.2f}%"
 
 
 # ----------------------------------------------------------------------------
@@ -326,7 +325,7 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
             "delta": f"{plan.delta:g}",
         },
         "epsilon": promise_text(plan.epsilon, 4),
-        "margin": promise_text(100 * plan.margin(), 3),
+        "margin": _up(100 * plan.margin()),
         "people": f" = {_up(plan.margin() * plan.reports)} {_unit(plan)}" if _counts(plan) else "",
     }
 
@@ -557,13 +556,13 @@ def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
     found = []
     for one in asked.price(_PRICED, delta=delta):
         found.append(one)
-        tell({"step": f"price {len(found)} of {len(_PRICED)}"})
+        tell({"priced": f"{len(found)} of {len(_PRICED)}"})
     if sum(one.plan is not None for one in found) < 2:
         nothing = tag("p", "There is no plan at other promises.", class_="soft")
         tell({"to": "price", "html": nothing})
         return
     marked = STOPS[len(STOPS) // 2] if asked.target is None else asked.target.epsilon
-    chart = price_chart(found, marked=min(max(marked, _LEAST), _MOST), labelled=False)
+    chart = price_chart(found, marked=min(max(marked, STOPS[0]), STOPS[-1]), labelled=False)
     tell({"to": "price", "html": tag("figure", Markup(chart.svg(name="price", styled=False)))})
     tell({"stops": _stops(delta, chart)})
 

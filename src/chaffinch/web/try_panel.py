@@ -6,7 +6,9 @@ Truth stands beside estimates here and nowhere else: nobody is asked, so nobody 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from chaffinch.web.worker import Tell
 _MOST_SLIDERS = 12
 _MOST_ROWS = 24
 _MOST_MARKS = 6
-"""Messages of a report that are shown one by one; of the rest, how many."""
+"""Kinds of messages of a report that are shown; of the rest, how many messages."""
 _SHOWN = 9
 _ROUNDS = 40
 _SCORED = 1000
@@ -225,7 +227,7 @@ def _views(plan: Plan, seen: Collection) -> Markup:
         )
         for place, (name, key, shown) in enumerate(columns, 1)
     ]
-    return tag("div", *views, class_="views")
+    return tag("div", *views, class_="views many" if len(plan.parts) > 1 else "views")
 
 
 def _devices(seen: Collection) -> Markup:
@@ -237,14 +239,22 @@ def _devices(seen: Collection) -> Markup:
 
 
 def _messages(messages: Sequence[str], empty: int) -> Markup:
+    counted = Counter(messages)
+    shown = dict(islice(counted.items(), _MOST_MARKS))
     marks = [
-        tag("span", one, class_="message less" if one.startswith("−") else "message")
-        for one in messages[:_MOST_MARKS]
+        join(tag("span", _message(one), f" × {times}" * (times > 1), class_="together"), " ")
+        for one, times in shown.items()
     ]
-    more = len(messages) - len(marks)
-    rest = [f"+{more}"] if more > 0 else []
+    more = counted.total() - sum(shown.values())
+    rest = [f"and {more} more"] if more else []
     rest += [f"{empty} empty"] if empty else []
-    return join(*(join(one, " ") for one in marks), tag("span", " ".join(rest), class_="soft"))
+    return join(*marks, tag("span", ", ".join(rest), class_="soft"))
+
+
+def _message(name: str) -> Markup:
+    # Of several questions a message begins with that which it answers.
+    less = name.rpartition(": ")[2].startswith("−")
+    return tag("span", name, class_="message less" if less else "message")
 
 
 def _shuffler(seen: Collection) -> Markup:
@@ -269,7 +279,7 @@ def _analyzer(seen: Collection) -> Markup:
     most = max((count for _, count in listed), default=1) or 1
     rows = [
         (
-            tag("span", name, class_="message less" if name.startswith("−") else "message"),
+            _message(name),
             _bar(count / most),
             f"{count:,}",
         )
