@@ -12,7 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
 from chaffinch.web.results_panel import results_page
-from chaffinch.web.run_panel import paid
+from chaffinch.web.run_panel import paid, run_page
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -28,7 +28,11 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     (outside / "outside.csv").write_text("a\n")
     plan = cf.plan(cf.Bit(), users=200, target=cf.Target(2, 1e-6), title="Tea")
     answers = cf.encode_many([True, False] * 100, plan)
-    cf.analyze(cf.shuffle(answers), plan).save(root / "release.json")
+    release = cf.analyze(cf.shuffle(answers), plan)
+    for suffix in ("json", "csv", "parquet"):
+        release.save(root / f"release.{suffix}")
+    for name in ("people.XLSX", "old.dta"):
+        (root / name).write_bytes(b"PK")
     plan.save(root / "tea.plan.json")
     return Folder(root)
 
@@ -36,6 +40,14 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 def test_files_are_listed_by_what_they_are(folder: Folder) -> None:
     assert folder.surveys() == ["survey.toml", "tea.plan.json"]
     assert folder.tables() == ["people.csv", "deep/more.PARQUET"]
+    # What was released is no table of answers, and a table that cannot be read is named.
+    assert folder.unread() == {
+        "old.dta": "of Stata: save it as CSV",
+        "people.XLSX": "a spreadsheet: save it as CSV",
+    }
+    page = "".join(run_page(folder, {}))
+    assert "Not read: old.dta, of Stata: save it as CSV; people.XLSX, a spreadsheet" in page
+    assert "release.csv" not in page
     assert folder.services() == ["hop.toml"]
     assert list(folder.releases().values()) == ["release.json"]
 

@@ -50,13 +50,14 @@ _ROW_NUMBERS = {
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
 _OF_A_FRAME = "their names are not shown, which are cells if its text had no line of names"
-_SUFFIXES = {f".{name}": name for name in _FORMATS} | {
+SUFFIXES = {f".{name}": name for name in _FORMATS} | {
     ".ndjson": "jsonl",
     ".feather": "arrow",
     ".ipc": "arrow",
     ".pq": "parquet",
 }
-_SPREADSHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
+"""The formats of tables by the ends of their names."""
+SPREADSHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
 _ZIP = b"PK\x03\x04"
 """So most spreadsheets begin, whatever they are called; no table does."""
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"{": "jsonl"}
@@ -249,14 +250,14 @@ def _object_table(source: Any, settings: Settings, *, in_memory: bool) -> Table:
 
 
 def _format(source: Source) -> str:
-    named = [_SUFFIXES[end.lower()] for end in source.suffixes if end.lower() in _SUFFIXES]
+    named = [SUFFIXES[end.lower()] for end in source.suffixes if end.lower() in SUFFIXES]
     if named:
         return named[-1]
     start = source.head.lstrip()
     for magic, name in _MAGIC.items():
         if start.startswith(magic):
             return name
-    if source.head.startswith(_ZIP) or _SPREADSHEETS & {end.lower() for end in source.suffixes}:
+    if source.head.startswith(_ZIP) or SPREADSHEETS & {end.lower() for end in source.suffixes}:
         raise InvalidTable(
             "a text or a file of columns",
             f"{source.name!r}, a spreadsheet",

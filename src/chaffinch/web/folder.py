@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chaffinch.disk.file_kinds import Kind, document_kind
 from chaffinch.errors import InvalidInput
+from chaffinch.tables.read import SPREADSHEETS, SUFFIXES
 
 _DEEPEST = 3
 _MOST_FILES = 2000
@@ -18,7 +19,19 @@ _MOST_FILES = 2000
 _MOST_ENTRIES = 20_000
 """So many entries of one folder are read."""
 _LARGEST_TOML, _LARGEST_HEAD = 1 << 20, 1 << 16
-_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".gz", ".zst")
+_AS_CSV = "save it as CSV"
+_UNREAD = dict.fromkeys(SPREADSHEETS, f"a spreadsheet: {_AS_CSV}") | {
+    ".sav": f"of SPSS: {_AS_CSV}",
+    ".dta": f"of Stata: {_AS_CSV}",
+    ".sas7bdat": f"of SAS: {_AS_CSV}",
+    ".rds": f"of R: {_AS_CSV}",
+}
+"""Tables that are none for us, by the ends of their names, and what to do."""
+_OF_RELEASES = (b"low_together", b"high_together")
+"""Columns that the tables of all releases have, and hardly any other one."""
+_HEAD_OF_TABLE, _FOOT_OF_TABLE = 1 << 12, 1 << 16
+"""So many bytes at its ends hold the names of the columns."""
+_OF_COLUMNS = ("parquet", "arrow")
 
 
 class Folder:
@@ -30,8 +43,18 @@ class Folder:
             raise InvalidInput("folder", "one that is there", str(root))
 
     def tables(self) -> list[str]:
-        """Return the names of tables."""
-        return [name for name in self.names() if name.lower().endswith(_TABLES)]
+        """Return the names of tables, but not of those that are releases."""
+        return [
+            name
+            for name in self.names()
+            if _suffix(name) in SUFFIXES and not _is_release_table(self.root / name)
+        ]
+
+    def unread(self) -> dict[str, str]:
+        """Return the names of tables that cannot be read, and what to do with each."""
+        return {
+            name: _UNREAD[suffix] for name in self.names() if (suffix := _suffix(name)) in _UNREAD
+        }
 
     def surveys(self) -> list[str]:
         """Return the names of survey files and of plans."""
@@ -113,6 +136,24 @@ class Folder:
                 return os.fstat(file.fileno()).st_mtime if kind is Kind.RELEASE else None
         except OSError:
             return None
+
+
+def _suffix(name: str) -> str:
+    """Return what tells the format of a table, in small letters."""
+    return Path(name.lower().removesuffix(".gz")).suffix
+
+
+def _is_release_table(path: Path) -> bool:
+    """Return whether a table is what a release says, by its columns."""
+    try:
+        with path.open("rb") as file:
+            ends = file.read(_HEAD_OF_TABLE)
+            if SUFFIXES[_suffix(path.name)] in _OF_COLUMNS:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _FOOT_OF_TABLE))
+                ends += file.read()
+    except OSError:
+        return False
+    return all(name in ends for name in _OF_RELEASES)
 
 
 def _is_shown(name: str) -> bool:

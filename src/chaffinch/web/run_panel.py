@@ -26,6 +26,7 @@ _WISHES = {
     "replace": ("replace", "overwrite a release of another plan in that folder"),
 }
 """What else can be wished for: its label, and what it does. Faults call it by its label."""
+_MOST_UNREAD = 5
 _TICKS = ("rows_are_people", "again", "replace")
 _ONCE = ("again", "replace")
 """What was meant for one run only."""
@@ -39,12 +40,14 @@ def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Ma
     surveys, tables = folder.surveys(), folder.tables()
     if not (surveys and tables):
         yield _nothing_to_run(folder, "no table" if surveys else "no survey")
+        yield _unread(folder)
         return
     yield tag(
         "form",
         card(
             "What is run",
             facts(_fields(surveys, tables, given)),
+            _unread(folder),
             tag(
                 "details",
                 tag("summary", "more: people, rounds, ledger, repeats"),
@@ -87,6 +90,14 @@ def _nothing_to_run(folder: Folder, missing: str) -> Markup:
             tag("code", str(folder.root)),
         ),
     )
+
+
+def _unread(folder: Folder) -> Markup:
+    """Return which tables are not offered and why, if there are any."""
+    found = folder.unread()
+    named = [f"{name}, {why}" for name, why in found.items()][:_MOST_UNREAD]
+    named += [f"and {len(found) - len(named)} more"] if len(found) > len(named) else []
+    return tag("p", f"Not read: {'; '.join(named)}.", class_="soft") if named else join()
 
 
 def _fields(
