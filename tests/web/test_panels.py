@@ -165,6 +165,21 @@ def test_reach_is_planned_and_its_faults_are_told() -> None:
             TASKS["reach"](lambda _: None, form=form | {name: bad})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "daily = 2,000\nchannel 4 = 1000",
+        "daily=2000,channel 4=1000",
+        "daily 2,000, channel 4 = 1000",
+        "daily = 2 000; channel 4 = 1,000,\r\n",
+        "daily=2000 channel 4=1000",
+    ],
+)
+def test_publishers_are_separated_as_people_separate(text: str) -> None:
+    found = fragments("reach", form={"publishers": text, "epsilon": "2", "delta": "1e-4"})
+    assert "--publisher daily=2000 --publisher &#x27;channel 4=1000&#x27;" in found["reach"]
+
+
 def test_the_panel_is_whole_before_anything_is_planned() -> None:
     whole = Whole("".join(plan_page()))
     assert whole.open == []

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from chaffinch.errors import InvalidInput
 from chaffinch.services.http import Request, Response
-from chaffinch.web.site import Form, Site, html_response
+from chaffinch.web.site import Form, Site, fault_document, html_response
 
 HOST = b"127.0.0.1:8123"
 ORIGIN = b"http://127.0.0.1:8123"
@@ -87,6 +88,12 @@ def test_another_path_finds_nothing_and_no_two_sites_share_one(site: Answering) 
         assert asked(site, "GET", path, (b"host", HOST)).status == 404
     assert Answering().path != site.path
     assert len(site.path) > 30
+
+
+def test_faults_name_the_controls_of_the_page() -> None:
+    hint = "say --person (person=...) or --rows-are-people (rows_are_people=True)"
+    told = fault_document(InvalidInput("unit", "the same", "another", hint=hint))
+    assert told["hint"] == "say ‘column of people’ or ‘each row is a person’"
 
 
 def test_forms_are_read_within_limits(site: Answering) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chaffinch.errors import ChaffinchError
+from chaffinch.web.controls import named_as_here
 from chaffinch.web.markup import Inside, Markup, join, tag
 
 PAGES = {"": "Plan & try", "run": "Run", "watch": "Watch", "results": "Results", "reach": "Reach"}
@@ -90,13 +91,13 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Inside]], caption: str) 
 
 def fault_of(fault: ChaffinchError) -> Markup:
     """Return what is wrong, and what helps; all of several faults."""
-    first, *rest = fault.message.splitlines()
+    first, *rest = named_as_here(fault.message).splitlines()
     listed = [tag("li", line.removeprefix("  - ")) for line in rest]
     return tag(
         "div",
         tag("p", tag("strong", first)),
         tag("ul", *listed) if listed else "",
-        tag("p", fault.hint) if fault.hint else "",
+        tag("p", named_as_here(fault.hint)) if fault.hint else "",
         class_="fault",
         role="alert",
     )

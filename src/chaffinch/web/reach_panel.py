@@ -13,12 +13,19 @@ from chaffinch import Audience, Target, reach
 from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.errors import InvalidInput
 from chaffinch.reach.planning.reach_plan import ReachPlan
+from chaffinch.web.controls import CONTROLS
 from chaffinch.web.frame import card, code_block, facts, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_panel import dots
 from chaffinch.web.survey_form import bare_number
 from chaffinch.web.worker import Tell
 
+_BETWEEN = ",; \t\r\n"
+_PUBLISHER = re.compile(
+    r"(?:(?P<alone>[^=,;\n]+?)[ \t]+|(?P<name>[^=\n]+?)[ \t]*=[ \t]*)"
+    r"(?P<size>[0-9]{1,3}(?:[,_ \u2009\u202f][0-9]{3})+(?![0-9])|[0-9]+)(?=[,;\s]|$)(?![ \t]*=)"
+)
+"""A name and a number, with or without a sign between them; names may have numbers in them."""
 _PUBLISHERS = "daily = 1,200,000\nradio = 400,000\nshop = 250,000"
 
 
@@ -42,7 +49,7 @@ def reach_page() -> Iterator[Markup]:
             tag("input", name="frequencies", value="1", class_="box", aria_label="views counted"),
         ),
         (
-            "a shuffler stands between",
+            CONTROLS["shuffled"],
             tag(
                 "label",
                 tag("input", type="checkbox", name="shuffled", value="1"),
@@ -86,102 +93,100 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
 
 
 def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> Markup:
-    right = plan.guarantee.odds.right
-    promise, *rest = plan.explain().split("\n\n")
-    publishers = " ".join(
-        f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()
+    name = "reach.plan.json"
+    link = tag("a", name, href=f"./files/{name}", class_="file", data_file=name)
+    return join(
+        tag("div", _promised(plan), _expected(plan), class_="pair"),
+        _weighed(plan),
+        folded(
+            "The command", code_block(_command(plan, sizes, form), "the command"), id_="command"
+        ),
+        tag("p", link, tag("span", f"plan {plan.id[:12]}", class_="soft"), class_="files"),
     )
-    command = (
-        f"chaffinch reach plan {publishers} --epsilon {plan.epsilon!r} --delta {plan.delta!r}"
-        + (f" --frequencies {plan.frequencies}" if plan.frequencies > 1 else "")
-        + (" --shuffled" if "shuffled" in form else "")
-        + " --out reach.plan.json"
+
+
+def _promised(plan: ReachPlan) -> Markup:
+    odds = plan.guarantee.odds
+    sentence = tag(
+        "p",
+        "Of 100 people who guess whether an id is in these audiences or in none of them, at most ",
+        tag("strong", f"{odds.right}", class_="odds"),
+        " are right.",
+        class_="large",
     )
+    why = [tag("p", one) for one in plan.explain().split("\n\n")]
+    return card(
+        "What each id is promised",
+        sentence,
+        dots(odds),
+        folded("Why is that true?", *why, id_="why"),
+    )
+
+
+def _expected(plan: ReachPlan) -> Markup:
+    left, error = plan.colluding_epsilon, error_text(plan.standard_error)
+    found = {
+        "reach of all together": f"± {error} ids (one s.e., without overlap)",
+        "a filter to send": bytes_for_people(plan.filter_bytes),
+        "left if they collude": "nothing" if math.isinf(left) else f"ε {promise_text(left, 4)}",
+    }
+    return card("What you will see", facts(found.items()))
+
+
+def _weighed(plan: ReachPlan) -> Markup:
+    badge, chosen = tag("span", "chosen", class_="badge"), (plan.hashes, plan.bits)
     rows = [
         (
-            join(f"{one.hashes} ", tag("span", "chosen", class_="badge") if chosen else ""),
+            join(f"{one.hashes} ", badge if (one.hashes, one.bits) == chosen else ""),
             f"{one.bits:,}",
             f"± {error_text(one.standard_error)}",
         )
         for one in plan.options
-        for chosen in [(one.hashes, one.bits) == (plan.hashes, plan.bits)]
     ]
-    left = plan.colluding_epsilon
-    return join(
-        tag(
-            "div",
-            card(
-                "What each id is promised",
-                tag(
-                    "p",
-                    "Of 100 people who guess whether an id is in these audiences or in none of "
-                    "them, at most ",
-                    tag("strong", f"{right}", class_="odds"),
-                    " are right.",
-                    class_="large",
-                ),
-                dots(plan.guarantee.odds),
-                folded(
-                    "Why is that true?",
-                    tag("p", promise),
-                    *(tag("p", one) for one in rest),
-                    id_="why",
-                ),
-            ),
-            card(
-                "What you will see",
-                facts(
-                    [
-                        (
-                            "reach of all together",
-                            f"± {error_text(plan.standard_error)} ids (one s.e., without overlap)",
-                        ),
-                        ("a filter to send", bytes_for_people(plan.filter_bytes)),
-                        (
-                            "left if they collude",
-                            "nothing" if math.isinf(left) else f"ε {promise_text(left, 4)}",
-                        ),
-                    ]
-                ),
-            ),
-            class_="pair",
-        ),
-        card(
-            "Filters that were weighed",
-            table(
-                ("hashes", "bits", "error of the reach"),
-                rows,
-                "The chosen one is calibrated, the others are guesses",
-            ),
-        ),
-        folded("The command", code_block(command, "the command"), id_="command"),
-        tag(
-            "p",
-            tag(
-                "a",
-                "reach.plan.json",
-                href="./files/reach.plan.json",
-                class_="file",
-                data_file="reach.plan.json",
-            ),
-            tag("span", f"plan {plan.id[:12]}", class_="soft"),
-            class_="files",
-        ),
+    caption = "The chosen one is calibrated, the others are guesses"
+    return card(
+        "Filters that were weighed", table(("hashes", "bits", "error of the reach"), rows, caption)
     )
 
 
+def _command(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> str:
+    publishers = (f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
+    words = [
+        "chaffinch reach plan",
+        *publishers,
+        f"--epsilon {plan.epsilon!r} --delta {plan.delta!r}",
+        f"--frequencies {plan.frequencies}" if plan.frequencies > 1 else "",
+        "--shuffled" if "shuffled" in form else "",
+        "--out reach.plan.json",
+    ]
+    return " ".join(filter(None, words))
+
+
 def _sizes(text: str) -> dict[str, int]:
+    """Return the sizes of publishers, with commas, spaces or new lines between them.
+
+    >>> _sizes("daily news = 1,200,000, radio=400000; shop 250 000")
+    {'daily news': 1200000, 'radio': 400000, 'shop': 250000}
+    """
     found: dict[str, int] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, sign, size = line.rpartition("=")
-        if not sign:
-            name, _, size = line.rpartition(" ")
-        if not name.strip():
-            raise InvalidInput("publisher", "a name and a number, such as daily = 1,200,000", line)
-        if name.strip() in found:
-            raise InvalidInput("publisher", "named once", name.strip())
-        found[name.strip()] = _whole(f"ids of {name.strip()}", size)
+    rest = text.strip(_BETWEEN)
+    while rest:
+        one = _PUBLISHER.match(rest)
+        if one is None:
+            raise _no_publisher(rest.splitlines()[0])
+        name = (one.group("alone") or one.group("name")).strip()
+        if name in found:
+            raise InvalidInput("publisher", "named once", name)
+        found[name] = _whole(f"ids of {name}", one.group("size"))
+        rest = rest[one.end() :].lstrip(_BETWEEN)
     return found
+
+
+def _no_publisher(said: str) -> InvalidInput:
+    name, sign, size = map(str.strip, said.partition("="))
+    if sign and name:
+        return InvalidInput(f"ids of {name}", "a whole number", size)
+    return InvalidInput("publisher", "a name and a number, such as daily = 1,200,000", said)
 
 
 def _whole(parameter: str, text: str) -> int:

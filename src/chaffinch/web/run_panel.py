@@ -9,6 +9,7 @@ from typing import Any
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
+from chaffinch.web.controls import CONTROLS, named_as_here
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, table
 from chaffinch.web.markup import Inside, Markup, join, tag
@@ -17,15 +18,15 @@ from chaffinch.web.survey_form import Form
 from chaffinch.web.worker import Tell
 
 _WISHES = {
-    "rows_are_people": ("each row is a person", "every row is another person"),
-    "person": ("column of people", "if one person may have several rows"),
-    "round": ("round", "of a plan of several rounds"),
-    "ledger": ("a ledger pays", ""),
-    "mark": ("its mark", ""),
-    "again": ("again", "also release if these data were released before: it adds up"),
-    "replace": ("replace", "overwrite a release of another plan in that folder"),
+    "rows_are_people": "every row is another person",
+    "person": "if one person may have several rows",
+    "round": "of a plan of several rounds",
+    "ledger": "",
+    "mark": "",
+    "again": "also release if these data were released before: it adds up",
+    "replace": "overwrite a release of another plan in that folder",
 }
-"""What else can be wished for: its label, and what it does. Faults call it by its label."""
+"""What else can be wished for, and what it does."""
 _MOST_UNREAD = 5
 _TICKS = ("rows_are_people", "again", "replace")
 _ONCE = ("again", "replace")
@@ -117,7 +118,8 @@ def _wishes(folder: Folder, given: Form) -> Iterator[tuple[str, Inside]]:
         "ledger": [one for one in names if one.endswith((".ledger", ".db", ".sqlite"))],
         "mark": [one for one in names if one.endswith(".mark")],
     }
-    for name, (label, words) in _WISHES.items():
+    for name, words in _WISHES.items():
+        label = CONTROLS[name.replace("_", "-")]
         if name in files:
             yield label, _select(name, ["", *files[name]], given)
         elif name in _TICKS:
@@ -191,7 +193,9 @@ def check_task(tell: Tell, **given: Any) -> None:
         for one in found.questions
     ]
     told_notes = [
-        tag("p", one, class_="soft") for one in (*found.notes, *found.warnings, found.advice) if one
+        tag("p", named_as_here(one), class_="soft")
+        for one in (*found.notes, *found.warnings, found.advice)
+        if one
     ]
     answer = card(
         "✓ Every cell is an answer",
@@ -233,7 +237,7 @@ def run_task(tell: Tell, *, ledger: str | None, mark: str | None, **given: Any) 
             tag("a", "Results", href="./results"),
             ".",
         ),
-        *(tag("p", one, class_="soft") for one in notes),
+        *(tag("p", named_as_here(one), class_="soft") for one in notes),
     )
     tell({"to": "outcome", "html": join(answer, release_html(release))})
     tell({"done": "released"})

@@ -21,6 +21,7 @@ from chaffinch.charts.price import PriceFigure
 from chaffinch.charts.svg import RULES
 from chaffinch.errors import ChaffinchError
 from chaffinch.services.http import Application, Handler, Request, Response, Room, refusal
+from chaffinch.web.controls import named_as_here
 from chaffinch.wire.problems import Kind, Problem
 
 _POLICY = (
@@ -143,5 +144,6 @@ def file_response(name: str, content: bytes) -> Response:
 
 
 def fault_document(fault: ChaffinchError) -> dict[str, str]:
-    """Return an error for people."""
-    return {"code": fault.code, "message": fault.message, "hint": fault.hint}
+    """Return an error for people who have this page before them."""
+    message, hint = map(named_as_here, (fault.message, fault.hint))
+    return {"code": fault.code, "message": message, "hint": hint}
