@@ -19,7 +19,7 @@ import chaffinch as cf
 from chaffinch.analysis.differences import EstimateError, error_of, half_widths
 from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.plans.parts import Part
 from chaffinch.plans.protected_units import Unit
@@ -30,6 +30,7 @@ from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Floats, SignedNoise, TallyNoise, Truth
 from chaffinch.questions import PublicGroup
 from chaffinch.release.surveys import Together
+from chaffinch.release.trend_release import load_trend
 from tests.tiers import nightly
 
 ALARM = 1e-6
@@ -452,6 +453,41 @@ def test_files(releases: list[cf.Release], tmp_path: Path) -> None:
     page = (tmp_path / "trend.html").read_text()
     assert page.count("<svg") == 4 + 1 + 3, "two pictures of each question, the dots, their legend"
     assert "July <b>" not in page
+
+
+def test_a_file_comes_back_as_it_was(releases: list[cf.Release], tmp_path: Path) -> None:
+    trend = cf.trend(releases, names=["May", "June", "July"])
+    path = tmp_path / "trend.json"
+    trend.save(path)
+    again = load_trend(path)
+    # Nobody knows from the file whether the plans were given.
+    assert again == replace(trend, laws_known=None)
+    assert any("does not say whether the plans" in note for note in again.statement().notes)
+    assert again.chart("drink").svg() == trend.chart("drink").svg()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"name": "June"', '"name": "May"'),
+        ('"until": "July"', '"until": "August"'),
+        ('"level": 0.95', '"level": 1.5'),
+        ('"protects"', '"protect"'),
+        ('"round": "May"', '"round": "June"'),
+    ],
+)
+def test_a_damaged_file_is_refused(
+    releases: list[cf.Release], tmp_path: Path, old: str, new: str
+) -> None:
+    path = tmp_path / "trend.json"
+    cf.trend(releases, names=["May", "June", "July"]).save(path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InvalidFile):
+        load_trend(path)
+    with pytest.raises(InvalidFile, match="trend of several releases"):
+        cf.load_release(path)
 
 
 def test_only_what_is_asked_alike_is_compared(releases: list[cf.Release]) -> None:

@@ -11,7 +11,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
-from chaffinch.web.results_panel import results_page
+from chaffinch.web.results_panel import load, release_html, results_page
 from chaffinch.web.run_panel import paid, run_page
 
 
@@ -90,6 +90,18 @@ def test_a_folder_of_very_many_files_is_listed_in_part(tmp_path: Path) -> None:
     for number in range(2100):
         (tmp_path / f"{number:04}.csv").touch()
     assert len(Folder(tmp_path).tables()) == 2000
+
+
+def test_a_trend_is_listed_and_drawn(tmp_path: Path) -> None:
+    plan = cf.plan(cf.Bit(), users=200, target=cf.Target(2, 1e-6), title="Tea")
+    answers = [cf.encode_many([True, False] * 100, plan) for _ in range(2)]
+    found = [cf.analyze(cf.shuffle(one), plan) for one in answers]
+    cf.trend(found, names=["May", "June"], plans=[plan]).save(tmp_path / "trend.json")
+    html = "".join(results_page(Folder(tmp_path)))
+    assert "Tea: 2 rounds" in html
+    shown = load(tmp_path / "trend.json")
+    assert shown is not None
+    assert "from May to June" in release_html(shown)
 
 
 @pytest.mark.parametrize("rest", ['"x": ' + "[" * 100_000, "}", '"x": 1}'])

@@ -23,6 +23,7 @@ _LARGEST_NUMBER = 1e280
 _OTHERS = {
     "chaffinch/release@1": "this is the release of a survey: use chaffinch.load_release",
     "chaffinch/reach-release@1": "this is the release of a reach: use chaffinch.reach.load_release",
+    "chaffinch/trend@1": "this is a trend of several releases: `chaffinch web` shows it",
 }
 _VERSION = "a release of another version needs the chaffinch that wrote it"
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.release.headlines import change_headline
 from chaffinch.release.publication import Publication, question_sections
-from chaffinch.release.release_document import GuaranteeForm
+from chaffinch.release.release_document import (
+    Amount,
+    Count,
+    GuaranteeForm,
+    Real,
+    ReleaseFormat,
+    Text,
+)
 from chaffinch.release.statement import (
     Course,
     Line,
@@ -21,8 +31,8 @@ from chaffinch.release.statement import (
     promise_sentence,
     promise_warnings,
 )
+from chaffinch.wire.document_forms import Form, Listed, Many
 
-_FORMAT = "chaffinch/trend@1"
 _PERCENT = 100.0
 _GUESS = "which of two sets of answers someone gave"
 
@@ -84,8 +94,9 @@ class Trend(Publication):
     """Questions that not every release asks in the same way."""
     protects: Unit = "person"
     """What all releases promise to protect: a person, or no more than a row of a table."""
-    laws_known: bool = False
-    """Whether the plans of all releases were given, so that the law of their noise is known."""
+    laws_known: bool | None = False
+    """Whether the plans of all releases were given, so that the law of their noise is known; None
+    where nobody knows any more, as no file says it."""
 
     def table(self) -> list[TrendRow]:
         """Return all rows; shares are parts of 1."""
@@ -93,17 +104,7 @@ class Trend(Publication):
 
     def document(self) -> dict[str, Any]:
         """Return the trend as JSON-ready data."""
-        return {
-            "format": _FORMAT,
-            "title": self.title,
-            "version": self.version,
-            "guarantee": GuaranteeForm.document(self.guarantee),
-            "protects": self.protects,
-            "rounds": [_round_document(one) for one in self.rounds],
-            "level": self.level,
-            "left_out": list(self.left_out),
-            "questions": [_answer_document(answer) for answer in self.answers],
-        }
+        return TrendDocument.document(self)
 
     def statement(self) -> Statement:
         """Return what the trend says, in sentences and rows."""
@@ -113,27 +114,113 @@ class Trend(Publication):
         return question_sections((answer.question for answer in self.answers), statement)
 
 
-def _round_document(one: Round) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "plan": one.plan_id,
-        "batch": one.batch,
-        "reports": one.reports,
-        "guarantee": GuaranteeForm.document(one.guarantee),
-    }
+# ---------------------------------------------------------------------- files
 
 
-def _answer_document(answer: TrendAnswer) -> dict[str, Any]:
-    def plain(row: TrendRow) -> dict[str, Any]:
-        wanted = row._asdict().items()
-        return {name: value for name, value in wanted if name != "question" and value != ""}
+class RoundForm(Form):
+    """One release of the survey."""
 
-    return {
-        "question": answer.question,
-        "unit": answer.unit,
-        "estimates": [plain(row) for row in answer.estimates],
-        "changes": [plain(row) for row in answer.changes],
-    }
+    makes = Round
+
+    name: Text
+    plan_id: Annotated[Text, Field(alias="plan")]
+    batch: Text
+    reports: Count
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+
+
+class RowForm(Form):
+    """An estimate, or a change; the question stands above it."""
+
+    makes = dict
+
+    value: Text
+    round: Text
+    until: Text = ""
+    estimate: Real
+    standard_error: Amount
+    low: Real
+    high: Real
+    low_together: Real
+    high_together: Real
+
+
+class TrendAnswerForm(Form):
+    """What became of the answers to one question."""
+
+    leaves_out_defaults = False
+
+    question: Text
+    unit: Text | None
+    estimates: Annotated[tuple[Annotated[Any, RowForm.written()], ...], Listed(at_least=1)]
+    changes: Many[Annotated[Any, RowForm.written()]]
+
+    def build(self) -> TrendAnswer:
+        """Return the answer, whose values are those of its estimates."""
+        rows = [
+            tuple(TrendRow(question=self.question, **one) for one in some)
+            for some in (self.estimates, self.changes)
+        ]
+        labels = tuple(dict.fromkeys(row.value for row in rows[0]))
+        return TrendAnswer(self.question, labels, self.unit, *rows)
+
+
+class TrendDocument(Form):
+    """A file of a trend."""
+
+    makes = Trend
+    leaves_out_defaults = False
+
+    format: Literal["chaffinch/trend@1"]
+    title: Text
+    version: Text
+    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    protects: Unit
+    rounds: Annotated[tuple[Annotated[Round, RoundForm.written()], ...], Listed(at_least=2)]
+    level: Annotated[float, Field(gt=0, lt=1)]
+    left_out: Many[Text]
+    answers: Annotated[
+        tuple[Annotated[TrendAnswer, TrendAnswerForm.written()], ...],
+        Listed(at_least=1),
+        Field(alias="questions"),
+    ]
+
+    def build(self) -> Trend:
+        """Return the trend; whether all plans were given when it was made, no file says."""
+        return Trend(**self.attributes(), laws_known=None)
+
+
+def load_trend(path: str | Path) -> Trend:
+    """Return the trend in a JSON file; refuse one of another format or with any fault."""
+    return _FORMAT.load(path)
+
+
+def _trend_faults(trend: Trend) -> Iterator[str]:
+    """Yield what no trend can say."""
+    names = [one.name for one in trend.rounds]
+    if len(set(names)) < len(names):
+        yield "two rounds of one name"
+    questions = [answer.question for answer in trend.answers]
+    if len(set(questions)) < len(questions):
+        yield "two questions of one name"
+    for answer in trend.answers:
+        expected = [(label, name, "") for label in answer.labels for name in names]
+        if [(row.value, row.round, row.until) for row in answer.estimates] != expected:
+            yield "estimates that are not one of each value in each round"
+        if not all(
+            {row.round, row.until} <= {*names} and row.value in answer.labels
+            for row in answer.changes
+        ):
+            yield "a change between rounds, or of a value, that there is not"
+    if any(row.low > row.high or row.low_together > row.high_together for row in trend.table()):
+        yield "an interval that ends before it begins"
+
+
+_FORMAT: ReleaseFormat[Trend] = ReleaseFormat(
+    "chaffinch/trend@1",
+    lambda document: TrendDocument.model_validate(document).build(),
+    _trend_faults,
+)
 
 
 # ---------------------------------------------------------------------- what a trend says
@@ -168,7 +255,7 @@ def _trend_statement(trend: Trend) -> Statement:
         sections=tuple(_sections(trend)),
         notes=(
             *((ROWS_ONLY,) if trend.protects == "row" else ()),
-            *(() if trend.laws_known else (_LAWS_UNKNOWN,)),
+            *_LAWS[trend.laws_known],
             *((f"Not the same in all releases, and left out: {left_out}.",) if left_out else ()),
         ),
         reading=_reading_advice(trend),
@@ -190,11 +277,17 @@ def _one_round_sentence(trend: Trend) -> str:
     )
 
 
-_LAWS_UNKNOWN = (
-    "The plan of some release was not given, so the law of its noise is not known here: intervals "
-    "are wider than they need be, and those of means of who answered hold with about their level. "
-    "With all plans they follow from the laws themselves."
+_WIDER = (
+    "intervals are wider than they need be, and those of means of who answered hold with about "
+    "their level. With all plans they follow from the laws themselves."
 )
+_GIVEN_NOT = "The plan of some release was not given, so the law of its noise is not known here:"
+_GIVEN_UNSAID = "The file does not say whether the plans of all releases were given. If not,"
+_LAWS: dict[bool | None, tuple[str, ...]] = {
+    True: (),
+    False: (f"{_GIVEN_NOT} {_WIDER}",),
+    None: (f"{_GIVEN_UNSAID} {_WIDER}",),
+}
 
 
 def _reading_advice(trend: Trend) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import chaffinch as cf
 from chaffinch import reach
 from chaffinch.errors import ChaffinchError
 from chaffinch.release.page import statement_inside
 from chaffinch.release.publication import Publication
+from chaffinch.release.trend_release import load_trend
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, table
 from chaffinch.web.markup import Markup, join, tag
@@ -38,13 +38,14 @@ def results_page(folder: Folder) -> Iterator[Markup]:
         if release is None:
             rows.append(("cannot be shown", name))
         else:
-            rows.append((tag("a", release.title or name, href=f"./results/{word}"), name))
+            title = release.statement().title
+            rows.append((tag("a", title, href=f"./results/{word}"), name))
     yield card("Releases of this folder", table(("release", "file"), rows, "The newest first"))
 
 
-def load(path: Path) -> Any:
-    """Return the release in a file, of people or of a reach; None if it is damaged, or neither."""
-    for read in (cf.load_release, reach.load_release):
+def load(path: Path) -> Publication | None:
+    """Return what was released in a file; None if it is damaged, or no release of any kind."""
+    for read in (cf.load_release, reach.load_release, load_trend):
         with suppress(ChaffinchError):
             return read(path)
     return None

@@ -93,7 +93,7 @@ class Pages:
         return html_response(
             page(
                 "results",
-                release.title or "Release",
+                release.statement().title,
                 release_html(release),
                 files_html(request.parameters["release"]),
                 depth=1,
