@@ -115,6 +115,18 @@ def test_a_process_that_is_lost_while_nobody_asks_is_replaced() -> None:
     run(scene)
 
 
+def test_a_process_may_start_with_the_first_wish() -> None:
+    async def play() -> None:
+        worker = Worker("tests.web.tasks_for_tests", at_once=False)
+        async with worker.running():
+            assert multiprocessing.active_children() == []
+            assert await told(search(worker, "a", "first")) == [{"found": "first"}]
+        async with Worker("tests.web.tasks_for_tests", at_once=False).running():
+            pass  # Nothing to end.
+
+    asyncio.run(play())
+
+
 def test_many_who_wait_are_bounded_and_never_end_what_is_under_way() -> None:
     async def scene(worker: Worker) -> None:
         mine = search(worker, "mine", "mine", steps=200)

@@ -21,7 +21,7 @@ from chaffinch.web.run_panel import paid, run_page, wanted
 from chaffinch.web.site import Site, fault_document, file_response, html_response, json_response
 from chaffinch.web.survey_form import Form, survey_text
 from chaffinch.web.watch_panel import watch_html, watch_page
-from chaffinch.web.worker import Worker
+from chaffinch.web.worker import Job, Worker
 from chaffinch.wire.problems import Kind, Problem
 
 _TASKS = "chaffinch.web.tasks"
@@ -35,16 +35,19 @@ class Pages:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        # What takes long and is opened now and then has a process of its own.
-        self.planner, self.helper = Worker(_TASKS), Worker(_TASKS)
+        # What takes long and is wished for now and then has a process of its own: nobody who plans
+        # waits for a run, and a run waits for no picture.
+        planner = Worker(_TASKS)
+        drawer, self._runner = (Worker(_TASKS, at_once=False) for _ in range(2))
+        self.workers = planner, drawer, self._runner
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
-            "plan": (self.planner, self._survey),
-            "price": (self.helper, self._survey),
-            "curve": (self.planner, self._survey),
-            "try": (self.planner, self._tried),
-            "reach": (self.planner, lambda form: {"form": dict(form)}),
-            "check": (self.helper, lambda form: wanted(form, folder)),
-            "run": (self.helper, lambda form: wanted(form, folder) | paid(form, folder)),
+            "plan": (planner, self._survey),
+            "price": (drawer, self._survey),
+            "curve": (planner, self._survey),
+            "try": (planner, self._tried),
+            "reach": (planner, lambda form: {"form": dict(form)}),
+            "check": (self._runner, lambda form: wanted(form, folder)),
+            "run": (self._runner, lambda form: wanted(form, folder) | paid(form, folder)),
         }
         self._last_run: tuple[str, Form] | None = None
         """It goes on without the tab that has asked for it, so any other one can show it."""
@@ -71,7 +74,7 @@ class Pages:
 
     async def _run(self, _request: Request) -> Response:
         job, given = self._last_run or ("", {})
-        known = job if self.helper.find(job) else None
+        known = job if self._runner.find(job) else None
         shown = await asyncio.to_thread(list, run_page(self._folder, given, known))
         return html_response(page("run", "Run on a table", shown))
 
@@ -151,12 +154,12 @@ class Pages:
             raise Problem(Kind.UNKNOWN_PATH)
         return file_response(name, files[name])
 
-    def _job(self, request: Request) -> Any:
+    def _job(self, request: Request) -> Job:
         found = request.parameters["job"]
-        job = self.planner.find(found) or self.helper.find(found)
-        if job is None:
-            raise Problem(Kind.UNKNOWN_PATH)
-        return job
+        for worker in self.workers:
+            if (job := worker.find(found)) is not None:
+                return job
+        raise Problem(Kind.UNKNOWN_PATH)
 
 
 def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> None:
@@ -166,6 +169,6 @@ def serve(folder: Path, announce: Callable[[str], object], *, port: int = 0) -> 
         [Listener(pages.site, "127.0.0.1", port)],
         # Whoever waits for news when it ends would have it wait, too.
         limits=Limits(stop_seconds=1.0),
-        background=[pages.planner.running(), pages.helper.running()],
+        background=[one.running() for one in pages.workers],
         announce=lambda addresses: announce(pages.site.listens_on(addresses[0])),
     )

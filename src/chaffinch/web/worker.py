@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from chaffinch.errors import ChaffinchError
@@ -73,9 +74,14 @@ class Job:
 class Worker:
     """A process of its own, and those who wait for it."""
 
-    def __init__(self, tasks: str) -> None:
-        """``tasks`` is the module whose ``TASKS`` the process does."""
-        self._tasks = tasks
+    def __init__(self, tasks: str, *, at_once: bool = True) -> None:
+        """``tasks`` is the module whose ``TASKS`` the process does.
+
+        It is started ``at_once``, or when somebody asks for the first of them.
+        """
+        self._tasks, self._at_once = tasks, at_once
+        self._process: BaseProcess | None = None
+        self._is_lost = True
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], Job] = OrderedDict()
         self._current: Job | None = None
@@ -84,13 +90,15 @@ class Worker:
     async def running(self) -> AsyncIterator[None]:
         """Have the process while this lasts."""
         self._loop = asyncio.get_running_loop()
-        self._start()
+        if self._at_once:
+            self._start()
         try:
             yield
         finally:
             self._waiting.clear()
-            self._process.kill()
-            self._process.join()
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
 
     def _start(self) -> None:
         # A fresh interpreter: a fork would have the sockets of the server.
