@@ -89,13 +89,36 @@ def plan_page() -> Iterator[Markup]:
 
 def _sentence() -> Markup:
     options = [tag("option", words, value=kind) for kind, words in KINDS.items()]
-    values = tag(
-        "label",
-        tag("span", "the values, with commas between them", class_="hidden"),
-        tag("input", name="values", value=DEFAULTS["values"], class_="blank wide-blank"),
-        data_kinds="choice flags",
+    crowd = tag(
+        "span",
+        "Ask ",
+        _blank("users", "how many people", 8),
+        " people for ",
+        data_kinds="choice bit number flags",
     )
-    between = tag(
+    kind = _hidden_label("kind of question", tag("select", *options, name="kind", class_="blank"))
+    return join(
+        tag("p", crowd, kind, " ", _values(), _range(), class_="sentence"),
+        _survey(),
+        tag("p", _WHO_COUNTS, class_="soft"),
+    )
+
+
+_WHO_COUNTS = (
+    "People: honest ones who are sure to answer. They hide each other; nothing is released before "
+    "they are there."
+)
+
+
+def _values() -> Markup:
+    field = tag("input", name="values", value=DEFAULTS["values"], class_="blank wide-blank")
+    said = "the values, with commas between them"
+    return _hidden_label(said, field, data_kinds="choice flags")
+
+
+def _range() -> Markup:
+    spread = tag("input", type="checkbox", name="quantiles", value="1")
+    return tag(
         "span",
         "between ",
         _blank("low", "the least number", 4),
@@ -103,52 +126,27 @@ def _sentence() -> Markup:
         _blank("high", "the largest number", 4),
         " ",
         _blank("unit", "the unit", 7),
-        tag(
-            "label",
-            tag("input", type="checkbox", name="quantiles", value="1"),
-            " and how they spread",
-        ),
+        tag("label", spread, " and how they spread"),
         data_kinds="number",
         hidden=True,
     )
-    survey = tag(
+
+
+def _survey() -> Markup:
+    said = "A survey file: it counts as it stands, until something is changed below"
+    return tag(
         "label",
-        tag(
-            "span",
-            "A survey file: it counts as it stands, until something is changed below",
-            class_="soft",
-        ),
+        tag("span", said, class_="soft"),
         tag("textarea", name="survey", rows=14, spellcheck="false"),
         data_kinds="survey",
         hidden=True,
         class_="block",
     )
-    sentence = tag(
-        "p",
-        tag(
-            "span",
-            "Ask ",
-            _blank("users", "how many people", 8),
-            " people for ",
-            data_kinds="choice bit number flags",
-        ),
-        tag(
-            "label",
-            tag("span", "kind of question", class_="hidden"),
-            tag("select", *options, name="kind", class_="blank"),
-        ),
-        " ",
-        values,
-        between,
-        class_="sentence",
-    )
-    note = tag(
-        "p",
-        "People: honest ones who are sure to answer. They hide each other; nothing is released "
-        "before they are there.",
-        class_="soft",
-    )
-    return join(sentence, survey, note)
+
+
+def _hidden_label(words: str, field: Markup, **attributes: str) -> Markup:
+    """Return a field whose place in a sentence says what it is to those who see it."""
+    return tag("label", tag("span", words, class_="hidden"), field, **attributes)
 
 
 def _blank(name: str, label: str, width: int, kind: str = "blank") -> Markup:
@@ -163,27 +161,6 @@ def _blank(name: str, label: str, width: int, kind: str = "blank") -> Markup:
 
 
 def _dials() -> Markup:
-    lead = tag(
-        "div",
-        tag(
-            "label",
-            tag("input", type="radio", name="lead", value="epsilon", checked=True),
-            tag("b", " Promise"),
-            " a privacy loss of ε ",
-        ),
-        _blank("epsilon", "epsilon", 6, "box"),
-        tag("span", " or ", class_="soft"),
-        tag(
-            "label",
-            tag("input", type="radio", name="lead", value="error"),
-            tag("b", " Allow"),
-            " an error of ± ",
-        ),
-        _blank("error", "error in percent", 6, "box"),
-        tag("span", " %", tag("span", id="people")),
-        tag("output", "", id="state", role="status"),
-        class_="boxes",
-    )
     dial = tag(
         "input",
         type="range",
@@ -203,7 +180,7 @@ def _dials() -> Markup:
     )
     return tag(
         "section",
-        lead,
+        _lead(),
         tag("div", id="price"),
         dial,
         ends,
@@ -212,6 +189,26 @@ def _dials() -> Markup:
         folded("more: δ, collusion, rounds, honest people", _more(), id_="more"),
         class_="card",
         aria_label="Privacy or error",
+    )
+
+
+def _lead() -> Markup:
+    """Return the two boxes, one of which leads, and the line of what is known."""
+
+    def led(by: str, verb: str, words: str, *, checked: bool = False) -> Markup:
+        button = tag("input", type="radio", name="lead", value=by, checked=checked)
+        return tag("label", button, tag("b", f" {verb}"), words)
+
+    return tag(
+        "div",
+        led("epsilon", "Promise", " a privacy loss of ε ", checked=True),
+        _blank("epsilon", "epsilon", 6, "box"),
+        tag("span", " or ", class_="soft"),
+        led("error", "Allow", " an error of ± "),
+        _blank("error", "error in percent", 6, "box"),
+        tag("span", " %", tag("span", id="people")),
+        tag("output", "", id="state", role="status"),
+        class_="boxes",
     )
 
 
@@ -332,52 +329,48 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
 
 def promise_html(plan: Plan) -> Markup:
     """Return what each person is promised, in odds, and what it counts on."""
-    right = right_guesses(plan.epsilon, plan.delta)
-    local = plan.guarantee.local_epsilon
-    whatifs = [("everyone keeps their role", right)]
+    right = tag("strong", f"{right_guesses(plan.epsilon, plan.delta)}", class_="odds")
+    sentence = tag(
+        "p",
+        "Of 100 people who guess which of two answers someone gave, at most ",
+        right,
+        " are right. ",
+        tag("span", "A coin gets 50.", class_="soft"),
+        class_="large",
+    )
+    loss = (
+        f"Privacy loss ε {promise_text(plan.epsilon, 4)}: what one person answers changes the "
+        f"chance of anything that is seen by a factor of at most {factor(plan.epsilon)}, plus "
+        f"a chance of {_chance(plan.delta)} (δ)."
+    )
+    why = [tag("p", one) for one in plan.explain().split("\n\n")]
+    return join(
+        sentence,
+        dots(plan.guarantee.odds),
+        tag("p", "What if …", class_="soft"),
+        tag("div", *_what_ifs(plan), class_="chips"),
+        tag("p", loss, class_="soft"),
+        folded("Why is that true?", *why, id_="why"),
+    )
+
+
+def _what_ifs(plan: Plan) -> Iterator[Markup]:
+    """Yield a button for each thing that may go wrong, with the odds that are left then."""
+    told = [("everyone keeps their role", plan.epsilon)]
     for share, epsilon in plan.shares:
-        whatifs.append(
-            (
-                f"only {math.floor(plan.crowd * share):,} of {plan.crowd:,} are honest",
-                _right(epsilon, plan.delta),
-            )
-        )
+        honest = math.floor(plan.crowd * share)
+        told.append((f"only {honest:,} of {plan.crowd:,} are honest", epsilon))
     if plan.crowd > 1:
-        whatifs.append(("shuffler and analyzer work together", _right(local, plan.delta)))
-    buttons = [
-        tag(
+        told.append(("shuffler and analyzer work together", plan.guarantee.local_epsilon))
+    for at, (words, epsilon) in enumerate(told):
+        yield tag(
             "button",
             words,
             type="button",
             class_="what-if",
-            aria_pressed="true" if not at else "false",
-            data_right=number,
+            aria_pressed="false" if at else "true",
+            data_right=_right(epsilon, plan.delta),
         )
-        for at, (words, number) in enumerate(whatifs)
-    ]
-    return join(
-        tag(
-            "p",
-            "Of 100 people who guess which of two answers someone gave, at most ",
-            tag("strong", f"{right}", class_="odds"),
-            " are right. ",
-            tag("span", "A coin gets 50.", class_="soft"),
-            class_="large",
-        ),
-        dots(plan.guarantee.odds),
-        tag("p", "What if …", class_="soft"),
-        tag("div", *buttons, class_="chips"),
-        tag(
-            "p",
-            f"Privacy loss ε {promise_text(plan.epsilon, 4)}: what one person answers changes the "
-            f"chance of anything that is seen by a factor of at most {factor(plan.epsilon)}, plus "
-            f"a chance of {_chance(plan.delta)} (δ).",
-            class_="soft",
-        ),
-        folded(
-            "Why is that true?", *(tag("p", one) for one in plan.explain().split("\n\n")), id_="why"
-        ),
-    )
 
 
 def _right(epsilon: float, delta: float) -> int:
