@@ -101,7 +101,10 @@ def test_a_trend_is_listed_and_drawn(tmp_path: Path) -> None:
     assert "Tea: 2 rounds" in html
     shown = load(tmp_path / "trend.json")
     assert shown is not None
-    assert "from May to June" in release_html(shown)
+    html = release_html(shown)
+    assert "from May to June" in html
+    # The page allows no style but that of its sheet.
+    assert "style=" not in html
 
 
 @pytest.mark.parametrize("rest", ['"x": ' + "[" * 100_000, "}", '"x": 1}'])

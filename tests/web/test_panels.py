@@ -14,7 +14,8 @@ import pytest
 from chaffinch.errors import ChaffinchError
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.privacy.guarantee import right_guesses
-from chaffinch.web.plan_panel import STOPS, plan_page, price_task
+from chaffinch.web.plan_form import STOPS, plan_page
+from chaffinch.web.plan_panel import price_task
 from chaffinch.web.planned import planned
 from chaffinch.web.tasks import TASKS
 from chaffinch.web.worker import News

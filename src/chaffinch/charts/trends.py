@@ -21,6 +21,8 @@ _Course = tuple[Sequence[float], Sequence[tuple[float, float]]]
 
 _KINDS = ("cf-proven", "cf-claim-0", "cf-claim-1", "cf-claim-2", "cf-claim-3")
 """What lines look like: they differ in colour and in dashes."""
+_COLOURS = ("main", "claim-0", "claim-1", "claim-2", "claim-3")
+"""Those of the lines, for their whiskers."""
 _ROOM = 0.04
 
 # Pixels down and percentages across of the drawing.
@@ -156,9 +158,8 @@ def _line(figure: TrendFigure, number: int, path: _TrendLine) -> Iterator[str]:
     for x, (low, high) in zip(places, path.intervals, strict=True):
         ends = {"y1": _down(figure, low), "y2": _down(figure, high)}
         # Whiskers are short: dashes would look like gaps in them.
-        style = "stroke-dasharray:none;stroke-width:1.5"
-        at = f"{x:.2f}%"
-        yield element("line", x1=at, x2=at, **ends, class_=f"cf-line {kind}", style=style)
+        at, colour = f"{x:.2f}%", f"var(--cf-{_COLOURS[number]})"
+        yield element("line", x1=at, x2=at, **ends, class_="cf-line", stroke=colour)
     for place in range(len(places) - 1):
         yield element(
             "line",

@@ -14,7 +14,7 @@ from chaffinch.services.http import Request, Response
 from chaffinch.services.server import Listener, run
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import page
-from chaffinch.web.plan_panel import plan_page
+from chaffinch.web.plan_form import plan_page
 from chaffinch.web.reach_panel import reach_page
 from chaffinch.web.results_panel import FILES, files_html, load, release_html, results_page
 from chaffinch.web.run_panel import paid, run_page, wanted
