@@ -56,12 +56,11 @@ def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Ma
                 id="more",
             ),
             tag(
-                "p",
+                "div",
                 _button("check", "Check the table"),
-                " ",
                 _button("run", "Run and release"),
-                " ",
                 tag("output", "", id="state", role="status"),
+                class_="boxes",
             ),
             tag(
                 "p",
@@ -145,7 +144,9 @@ def _tick(name: str, words: str, *, checked: bool) -> Markup:
 
 
 def _box(name: str, label: str, value: str) -> Markup:
-    return tag("input", name=name, value=value, class_="box", id=f"field-{name}", aria_label=label)
+    return tag(
+        "input", name=name, value=value, class_="box left", id=f"field-{name}", aria_label=label
+    )
 
 
 def wanted(form: Form, folder: Folder) -> dict[str, Any]:
