@@ -248,7 +248,7 @@ def _messages(messages: Sequence[str], empty: int) -> Markup:
     more = counted.total() - sum(shown.values())
     rest = [f"and {more} more"] if more else []
     rest += [f"{empty} empty"] if empty else []
-    return join(*marks, tag("span", ", ".join(rest), class_="soft"))
+    return tag("div", *marks, tag("span", ", ".join(rest), class_="soft"))
 
 
 def _message(name: str) -> Markup:
