@@ -8,9 +8,9 @@ const PAUSE = 250; // milliseconds after the last change
 let latest = 0;
 
 // One question after another: what an older one still tells is dropped.
-async function ask(task, form, take) {
+async function ask(task, form, take, more) {
   const mine = ++latest;
-  await follow(task, form, () => mine === latest, take);
+  await follow(task, form, () => mine === latest, take, more);
 }
 
 async function follow(task, form, isWanted, take, more = []) {
@@ -91,6 +91,8 @@ function planning(form) {
     about();
     clearTimeout(waiting);
     waiting = setTimeout(() => { state.textContent = "planning …"; }, 300);
+    const other = pricing && pricing !== question() ? [["other", "1"]] : [];
+    if (other.length) pricing = "";
     ask("plan", form, (news, job) => {
       if (news.step) state.textContent = news.step;
       if (news.to) put(news.to, news.html);
@@ -122,7 +124,7 @@ function planning(form) {
         price();
         document.dispatchEvent(new CustomEvent("proven", { detail: { job, ...news.proven } }));
       }
-    });
+    }, other);
   }
 
   // What other promises would cost: after the proof, and only where the question is another. A dial

@@ -38,11 +38,11 @@ class Pages:
         # What takes long and is wished for now and then has a process of its own: nobody who plans
         # waits for a run, and a run waits for no picture.
         planner = Worker(_TASKS)
-        drawer, self._runner = (Worker(_TASKS, at_once=False) for _ in range(2))
-        self.workers = planner, drawer, self._runner
+        self._drawer, self._runner = (Worker(_TASKS, at_once=False) for _ in range(2))
+        self.workers = planner, self._drawer, self._runner
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {
             "plan": (planner, self._survey),
-            "price": (drawer, self._survey),
+            "price": (self._drawer, self._survey),
             "curve": (planner, self._survey),
             "try": (planner, self._tried),
             "reach": (planner, lambda form: {"form": dict(form)}),
@@ -130,7 +130,11 @@ class Pages:
             raise Problem(Kind.UNKNOWN_PATH)
         worker, given = found
         try:
-            job = worker.submit(form.get("tab", ""), name, given(form), ends=_ENDS.get(name, ()))
+            tab, asked = form.get("tab", ""), given(form)
+            if "other" in form:
+                # Nobody wants to know any more what promises cost for the question before.
+                self._drawer.end(tab, ("price",))
+            job = worker.submit(tab, name, asked, ends=_ENDS.get(name, ()))
         except ChaffinchError as fault:
             return json_response({"fault": fault_document(fault)})
         if name == "run":

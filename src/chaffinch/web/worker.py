@@ -126,9 +126,8 @@ class Worker:
 
         So is what it ``ends``: drawings of a plan, say, are for nobody when there is another plan.
         """
-        job, ended = Job(tab, name, given), {name, *ends}
-        for one in ended:
-            self._drop(self._waiting.get((tab, one)))
+        job = Job(tab, name, given)
+        self.end(tab, {name, *ends})
         self._jobs[job.id] = self._waiting[job.key] = job
         if len(self._jobs) > _MOST_JOBS:
             others = (one for one in self._jobs.values() if one is not self._current)
@@ -138,9 +137,15 @@ class Worker:
             del self._jobs[oldest.id]
         if self._current is None:
             self._next()
-        elif self._current.tab == tab and self._current.name in ended:
-            self._send(None)
         return job
+
+    def end(self, tab: str, names: Iterable[str]) -> None:
+        """Drop what a tab has asked for by these names, and stop it at its next step."""
+        keys = {(tab, name) for name in names}
+        for key in keys:
+            self._drop(self._waiting.get(key))
+        if self._current is not None and self._current.key in keys:
+            self._send(None)
 
     def _drop(self, job: Job | None) -> None:
         """Let nobody wait for what will not be done."""
