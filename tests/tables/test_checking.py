@@ -24,6 +24,7 @@ from chaffinch.tables.read import open_table
 from chaffinch.tables.spellings import near_value
 from chaffinch.tables.substitutions import Substitutions
 from tests.cases import each_case
+from tests.meta import repository
 from tests.tables.test_answers import CANARY, QUESTIONS, TYPES, single
 from tests.tiers import slower, some
 
@@ -156,6 +157,12 @@ def test_a_value_in_another_spelling_is_told_by_the_listed_one(cell: str, near: 
     assert fault.count == 2
     assert fault.hint == (f"differs from {near}" if near else fault.hint)
     assert cell not in str(caught.value) or cell == "green"
+    assert ("'One spelling for each value' in the guide" in caught.value.hint) == bool(near)
+
+
+def test_the_recipe_that_a_hint_names_is_in_the_guide() -> None:
+    page = repository.ROOT / "docs" / "guides" / "a-table-of-people.md"
+    assert "## One spelling for each value" in page.read_text("utf-8")
 
 
 def test_other_spellings_that_count_as_unknown_are_told() -> None:

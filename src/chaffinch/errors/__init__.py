@@ -43,6 +43,9 @@ _PRIVATE = "something else, not shown because it is private"
 _LONGEST_FAULT = 400
 """So many faults of a file, or kinds of faults in a table, are told, each of a file in so many
 characters; of the rest, how many."""
+DIFFERS = "differs from "
+"""How the hint begins about an answer that is a listed value but for its spelling."""
+_RESPELL = "; 'One spelling for each value' in the guide 'A table of people' has a recipe"
 
 
 class Reason(Enum):
@@ -240,6 +243,8 @@ class InvalidCells(InvalidTable):
                 "what the cells hold is private and not shown; whoever holds the table can look at "
                 "them with `chaffinch check --show`",
             )
+        if any(DIFFERS in one.hint for one in faults):
+            self.add_to_hint(_RESPELL)
         self.details = {**self.details, "faults": [asdict(one) for one in faults]}
         self.faults = tuple(faults)
         self.stopped = stopped

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
+from chaffinch.errors import DIFFERS, InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import (
     COUNT,
     GAPS,
@@ -467,7 +467,7 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter
         except InvalidAnswer as refusal:
             error, near = refusal, near_value(tell.question, answer)
             if near:
-                error = InvalidAnswer(error.must_be, hint=f"differs from {near}")
+                error = InvalidAnswer(error.must_be, hint=f"{DIFFERS}{near}")
             table.append(None)
             refused.setdefault((error.must_be, error.hint), (error, []))[1].append(place)
     if refused:
