@@ -22,7 +22,7 @@ MEMBERS = 3_000
 def test_every_command_of_the_guide_does_what_it_says(tmp_path: Path) -> None:
     blocks = pages.blocks(PAGE)
     (made_up,) = [block.text for block in blocks if block.language == "bash"]
-    subprocess.run(["bash", "-ec", made_up], check=True, cwd=tmp_path)
+    subprocess.run(["/bin/bash", "-ec", made_up], check=True, cwd=tmp_path)
     (survey,) = [block.text for block in blocks if block.language == "toml"]
     (tmp_path / "survey.toml").write_text(survey, encoding="utf-8")
     commands = [line for one in blocks if one.language == "sh" for line in one.text.splitlines()]

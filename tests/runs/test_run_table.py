@@ -255,6 +255,8 @@ def test_a_column_that_is_not_there_is_refused_before_the_table_is_read(
     monkeypatch.setattr(Fingerprint, "read_all", lambda *_: pytest.fail("read"))
     with pytest.raises(InvalidTable, match="no column of that name"):
         cf.run(plan, pandas.DataFrame(table), columns={"tea": "coffee"})
+    with pytest.raises(InvalidTable, match="The table has 1 column;"):
+        cf.run(plan, pandas.DataFrame({"tea": table["tea"]}), columns={"tea": "coffee"})
 
 
 # ------------------------------------------------------------------ files, and none

@@ -76,6 +76,7 @@ def test_a_draft_is_that_of_the_command(
     assert (code, json.loads(printed)["columns"]) == (0, draft.kinds)
     assert json.loads(printed)["survey"] == draft.text
     assert steps[0] == "reading values"
+    assert "how many people, not rows, are sure to answer" in draft.text
     (folder / "draft.toml").write_text(
         draft.text.replace("# FILL IN: users = 20000", "users = 150")
     )

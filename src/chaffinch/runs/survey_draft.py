@@ -351,7 +351,7 @@ _FACTS: dict[str, Callable[[_ReadColumn], str]] = {
 # What is written.
 
 _FRAME = """\
-# FILL IN: users = 20000     # how many people are sure to answer, each in one row
+# FILL IN: users = 20000     # how many people, not rows, are sure to answer
 epsilon = 1.0                # the promise to each of them; small is private
 # delta = 1e-8"""
 _NOBODY = """\

@@ -172,7 +172,8 @@ class Table:
         known = f"The columns are {listed}"
         if self.names_may_be_cells:
             why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
-            known = f"The table has {len(self.columns)} columns; {why}"
+            many = len(self.columns)
+            known = f"The table has {many} column{'s' * (many != 1)}; {why}"
         return InvalidTable(
             "in the table",
             "no column of that name",
