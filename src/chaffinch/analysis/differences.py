@@ -49,7 +49,7 @@ import numpy as np
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.precision import Wide, gamma
 from chaffinch.privacy.numerics.roots import bisect_real
-from chaffinch.protocols.intervals import LYAPUNOV, law_of_difference
+from chaffinch.protocols.intervals import LYAPUNOV, cumulant_of_difference, law_of_difference
 from chaffinch.protocols.noise import Floats, Noise, SeenDecoys, SignedNoise, TallyNoise
 
 _TILTS = 2_000
@@ -209,12 +209,8 @@ class SignedError(EstimateError):
 
     def rest_cumulants(self, tilts: Floats) -> Floats:
         """Return g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part."""
-        exponent, total = float(self.noise.exponent(self.reports)), np.zeros_like(tilts)
-        for weight, ratio in self.noise.parts:
-            # The denominator is (1 − a)² − 4a·sinh²(wt/2), which keeps its digits near 0.
-            fall = 4.0 * float(ratio / (1 - ratio) ** 2)
-            total -= exponent * np.log1p(-fall * np.sinh(0.5 * weight * self.step * tilts) ** 2)
-        return total
+        exponent = float(self.noise.exponent(self.reports))
+        return cumulant_of_difference(self.noise.parts, exponent, self.step * tilts)
 
     def law(self, tail: float, sign: int) -> _Law | None:  # noqa: ARG002 - it is symmetric
         """Return the law of the noise, rounded up where it is long."""

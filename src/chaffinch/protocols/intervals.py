@@ -19,9 +19,11 @@ the mirrored noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +79,9 @@ _FEW_ARRIVALS = 64
 _ROUNDS = 40
 """A limit that is not met in practice: after a few rounds there is nothing left to try."""
 
+_HALF = 0.5 * (1 - 1e-12)
+"""The share of one side, a hair less than half: alpha may have been rounded up by a division."""
+
 
 def intervals(
     noise: TallyNoise, tallies: ArrayLike, reports: int, level: float
@@ -128,17 +133,16 @@ def two_sided(
 ) -> tuple[Counts, Counts]:
     """Return the ends where each side may miss with half of ``alpha``."""
     reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+    tail = _HALF * alpha
     if isinstance(noise, SeenDecoys):
-        # Here and below a hair less than half: alpha itself may have been rounded up by a division.
-        return _among_decoys(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
+        return _among_decoys(noise, tallies, reports, tail)
     if isinstance(noise, SignedNoise):
-        return _around_tallies(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
+        return _around_tallies(noise, tallies, reports, tail)
     if not isinstance(noise, Noise):
         raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
     largest = noise.largest(reports)
-    seen = _whole_tallies(tallies, largest)
+    seen = _possible_tallies(tallies, largest)
     distinct, where = np.unique(seen, return_inverse=True)
-    tail = 0.5 * alpha * (1 - 1e-12)
     low = _lower_ends(noise, distinct, reports, tail)
     # S mirrored is again a sum of flipped bits, so an upper end is the lower end of the mirrored
     # tally, read backwards: one routine, and one side to prove.
@@ -182,59 +186,52 @@ def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
     depends on the count, it is the farthest place at a few counts, and a little more: as sharp as
     their intervals are.
     """
-    tail = 0.5 * alpha * (1 - 1e-12)
+    tail = _HALF * alpha
     if isinstance(noise, SignedNoise):
-        exponent = noise.exponent(reports)
-        law = _tail_of_difference(noise.parts, exponent, tail)
-        found = law.met(tail) if law else _chernoff_difference(noise.parts, float(exponent), tail)
-        return found / noise.gain
+        law = _tail_of_difference(noise.parts, noise.exponent(reports), tail)
+        return law.met(tail) / noise.gain
     if isinstance(noise, SeenDecoys):
         # Hardly ever do as many arrive as are counted with: ends are those of their number alone.
         arrived, share = int(noise.arrived.max()), Fraction(1, noise.values)
-        more = _critical_cover(arrived, share, tail) - 1 - arrived * share
-        fewer = _critical_cover(arrived, 1 - share, tail) - 1 - arrived * (1 - share)
-        return float(max(more, fewer))
+        sides = (share, 1 - share)
+        return float(max(_critical_cover(arrived, p, tail) - 1 - arrived * p for p in sides))
     if not isinstance(noise, Noise):
         raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
-    spread = math.sqrt(float(noise.tally_variance([0, reports], reports).max()))
-    counts = sorted({reports * part // _PLACES for part in range(_PLACES + 1)})
-    if spread**2 > _LONGEST_VARIANCE:
-        # Closed bounds see no more of the count than its variance.
-        counts = [reports // 2]
-    far = [_met(one, held, reports, tail) for one in (noise, noise.mirrored()) for held in counts]
-    return (max(far) + SHARPNESS * spread) / float(noise.slope)
+    variance = float(noise.tally_variance([0, reports], reports).max())
+    spread = math.sqrt(variance)
+
+    def met(tail_of: Callable[[Noise, int, int, float], _Tail], held: int) -> float:
+        """Return how far from its mean the tail of a tally is met, on either side."""
+        return max(
+            tail_of(one, held, reports, tail).met(tail, float(one.base(reports) + one.slope * held))
+            for one in (noise, noise.mirrored())
+        )
+
+    if variance > _LONGEST_VARIANCE:
+        # Closed bounds see no more of a count than its variance, and may not reject 0 or n.
+        half = reports // 2
+        far = met(_bounded_tail, half) * spread
+        far /= math.sqrt(float(noise.tally_variance(half, reports)))
+    else:
+        far = max(met(_tail_of_tally, reports * part // _PLACES) for part in range(_PLACES + 1))
+    return (far + SHARPNESS * spread) / float(noise.slope)
 
 
-def _met(noise: Noise, held: int, reports: int, tail: float) -> float:
-    """Return how far from its mean the tail of a tally is met, by closed bounds if it is long."""
-    mean = float(noise.base(reports) + noise.slope * held)
-    if float(noise.tally_variance(held, reports)) > _LONGEST_VARIANCE:
-        return _critical(noise, held, reports, tail) - mean
-    return _tail_of_tally(noise, held, reports, tail).met(tail, mean)
-
-
-def _critical(noise: Noise, held: int, reports: int, tail: float) -> int:
-    """Return a tally c with P[S ≥ c] ≤ ``tail``, by closed bounds where laws are long."""
-    if float(noise.tally_variance(held, reports)) <= _LONGEST_VARIANCE:
-        return _critical_tally(noise, held, reports, tail)
-
-    def rejected(tally: int) -> bool:
-        return bool(_rejected(noise, np.array([tally]), reports, tail)[0] >= held)
-
-    # More than the largest cannot be: that end is rejected whatever the bounds say.
-    mean = int(noise.base(reports) + noise.slope * held)
-    return bisect_whole(rejected, good=noise.largest(reports) + 1, bad=mean)
-
-
-def _whole_tallies(tallies: ArrayLike, largest: int) -> Counts:
+def _whole_tallies(tallies: ArrayLike, rule: str) -> Counts:
     """Return tallies as integers, or refuse them without showing them."""
     seen = np.asarray(tallies)
-    rule = f"whole numbers from 0 to {largest}, the most that so many reports can add up to"
-    if seen.size and seen.dtype.kind not in "iu":
+    if seen.size and not np.issubdtype(seen.dtype, np.integer):
         raise InvalidInput("tallies", rule, seen.dtype)
-    if seen.size and not (seen.min() >= 0 and seen.max() <= largest):
-        raise InvalidInput("tallies", rule, Unquoted("a number outside of that range"))
     return seen.astype(np.int64)
+
+
+def _possible_tallies(tallies: ArrayLike, largest: int) -> Counts:
+    """Return tallies as integers from 0 to ``largest``, or refuse them without showing them."""
+    rule = f"whole numbers from 0 to {largest}, the most that so many reports can add up to"
+    seen = _whole_tallies(tallies, rule)
+    if not ((seen >= 0) & (seen <= largest)).all():
+        raise InvalidInput("tallies", rule, Unquoted("a number outside of that range"))
+    return seen
 
 
 def _lower_ends(noise: Noise, tallies: Counts, reports: int, tail: float) -> Counts:
@@ -258,7 +255,7 @@ def _by_laws(noise: Noise, tallies: Counts, reports: int, tail: float, low: Coun
         low = np.maximum(low, tried.lower_ends(tallies))
         if not tried.near(low, _WORK) and not ahead:
             break
-    return np.maximum(low, tried.lower_ends(tallies))
+    return low
 
 
 @dataclass(slots=True)
@@ -277,7 +274,7 @@ class _Tried:
         held = np.unique(np.clip(guess, 0, self.reports))
         step = self._steps(held)
         while True:
-            fresh = np.setdiff1d(np.unique(held // step * step), self.counts)
+            fresh = np.setdiff1d(held // step * step, self.counts)
             cost = float(self._cost(fresh).sum())
             needed = len(self.counts) == 0 and len(fresh) == 1
             if needed or self.work + cost <= most:
@@ -314,12 +311,11 @@ class _Tried:
 
     def _add(self, counts: Counts) -> None:
         """Sum the laws of ``counts``."""
-        new = [_critical_tally(self.noise, int(h), self.reports, self.tail) for h in counts]
-        merged = np.concatenate([self.counts, counts])
-        order = np.argsort(merged)
-        self.counts = merged[order]
+        at = np.searchsorted(self.counts, counts)
+        laws_of = (_tail_of_tally(self.noise, int(h), self.reports, self.tail) for h in counts)
+        found = np.insert(self.critical, at, [law.critical(self.tail) for law in laws_of])
+        self.counts = np.insert(self.counts, at, counts)
         # Critical tallies grow with the count; raising one that rounding left behind is safe.
-        found = np.concatenate([self.critical, np.asarray(new, dtype=np.int64)])[order]
         self.critical = np.maximum.accumulate(found)
 
     def lower_ends(self, tallies: Counts) -> Counts:
@@ -340,7 +336,7 @@ class _Tried:
 # ----------------------------------------------------------------------------
 # Proven bounds on the right tail of a tally. The left tail is that of the mirrored noise.
 #
-# Two tools. ``_critical_tally`` sums the exact law for one true count, with every error of
+# Two tools. ``_tail_of_tally`` sums the exact law for one true count, with every error of
 # arithmetic and truncation added to the tail. ``_rejected`` needs no law at all: it inverts
 # closed bounds (Chernoff with the exact cumulant, and Berry–Esseen with its proven
 # constant) for a million tallies at once, and is what remains where laws are too long.
@@ -355,6 +351,17 @@ LYAPUNOV = 0.5600
 """Berry–Esseen for independent, unequal terms [Shevtsova 2010, Doklady Math. 82(3), 862–864]."""
 
 
+_LOG_TILTS = (-20.0, 4.0)
+"""The best tilt is some deviations over the variance, so above e^−20, and below e^4: no tally is
+as rare as e^−55, and the exponential of 55 stays far from overflow."""
+
+_TILTS_TRIED = 30
+"""So many golden sections leave 1e-5 of the range: a bound is flat where it is best."""
+
+_GOLDEN = (3 - math.sqrt(5)) / 2
+"""The golden section."""
+
+
 class _Tail(NamedTuple):
     """Upper bounds of P[S ≥ s] for every tally s on a lattice, and between two of them."""
 
@@ -366,9 +373,15 @@ class _Tail(NamedTuple):
     def of(cls, start: int, step: int, law: Law) -> _Tail:
         """Return the tail of a law on a lattice from ``start`` on."""
         above = np.cumsum(law.mass[::-1])[::-1]
-        # Up: twice the relative error for these sums, and all that is missing may lie in the tail.
-        error = 1 + 2 * (law.relative + gamma(len(above) + 8.0))
+        # Up: twice the relative error for these sums and three roundings here, and all that is
+        # missing may lie in the tail.
+        error = 1 + 2 * (law.relative + gamma(len(above)))
         return cls(start, step, above * error + law.missing)
+
+    @classmethod
+    def before(cls, critical: int) -> _Tail:
+        """Return what a bound that rejects all from ``critical`` on leaves to be known."""
+        return cls(critical - 1, 1, np.ones(1, dtype=Wide))
 
     def _last(self, tail: float) -> int:
         """Return the last point of the lattice that is too likely."""
@@ -394,18 +407,17 @@ class _Tail(NamedTuple):
         return far + self.step * float(here / (here + np.log(Wide(tail)) - behind))
 
 
-def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
-    """Return a tally c with P[S ≥ c] ≤ ``tail`` when ``held`` of ``reports`` hold the value."""
-    return _tail_of_tally(noise, held, reports, tail).critical(tail)
-
-
 def _tail_of_tally(noise: Noise, held: int, reports: int, tail: float) -> _Tail:
     """Return the right tail of a tally when ``held`` of ``reports`` hold the value.
 
     It is exact where the parts of the law are short. Longer parts are first rounded up to a
     lattice, which moves tallies up by less than a step per part: the tail stays proven, and where
-    it is met moves by at most 3/``_STEPS`` of a standard deviation.
+    it is met moves by at most 3/``_STEPS`` of a standard deviation. Beyond that a closed bound
+    stands for it.
     """
+    variance = float(noise.tally_variance(held, reports))
+    if variance > _LONGEST_VARIANCE:
+        return _bounded_tail(noise, held, reports, tail)
     # What windows miss is added to the tail: a ten-thousandth of it costs next to nothing.
     cut = Wide(tail) * Wide(1e-4)
     trials = (
@@ -417,14 +429,25 @@ def _tail_of_tally(noise: Noise, held: int, reports: int, tail: float) -> _Tail:
     step = 1
     # The work is the product of the two longest parts.
     if math.prod(sorted(len(part.mass) for part in parts)[1:]) > _PRODUCTS:
-        step = math.ceil(math.sqrt(float(noise.tally_variance(held, reports))) / _STEPS)
-    total, offset = laws.point(0), 0
-    for part in parts:
-        # Never by FFT: its error is as large in the tail, which is all that counts here, as in the
-        # middle.
-        total = laws.convolve(total, _rounded_up(part, step), most_products=1 << 62)
-        offset += part.start + (step - 1) * (len(part.mass) > 1)
-    return _Tail.of(offset, step, total)
+        step = math.ceil(math.sqrt(variance) / _STEPS)
+    total = reduce(_sum, [_rounded_up(part, step) for part in parts])
+    return _Tail.of(total.start, step, total)
+
+
+def _bounded_tail(noise: Noise, held: int, reports: int, tail: float) -> _Tail:
+    """Return what closed bounds say of the right tail of a tally."""
+    # More than the largest cannot be: that end is rejected whatever the bounds say.
+    critical = bisect_whole(
+        lambda tally: bool(_rejected(noise, np.array([tally]), reports, tail)[0] >= held),
+        good=noise.largest(reports) + 1,
+        bad=int(noise.base(reports) + noise.slope * held),
+    )
+    return _Tail.before(critical)
+
+
+def _sum(first: Law, second: Law) -> Law:
+    """Return the law of a sum, never by FFT: its error is as large in the tail as in the middle."""
+    return laws.convolve(first, second, most_products=sys.maxsize)
 
 
 def _binomial(count: int, chance: Fraction, cut: object) -> Law:
@@ -433,12 +456,12 @@ def _binomial(count: int, chance: Fraction, cut: object) -> Law:
 
 
 def _rounded_up(law: Law, step: int) -> Law:
-    """Return the masses of blocks of ``step`` integers, each meant to sit at its block's top."""
-    mass = law.mass
-    if step > 1 and len(mass) > 1:
-        padding = np.zeros(-len(mass) % step, dtype=Wide)
-        mass = np.concatenate([mass, padding]).reshape(-1, step).sum(axis=1)
-    return Law(0, mass, law.relative + 2 * gamma(float(step)), law.missing)
+    """Return the masses of blocks of ``step`` integers, from the top of the first block on."""
+    if step == 1 or len(law.mass) == 1:
+        return law
+    padding = np.zeros(-len(law.mass) % step, dtype=Wide)
+    mass = np.concatenate([law.mass, padding]).reshape(-1, step).sum(axis=1)
+    return Law(law.start + step - 1, mass, law.relative + gamma(float(step)), law.missing)
 
 
 def _rejected(noise: Noise, tallies: NDArray[np.int64], reports: int, tail: float) -> Floats:
@@ -463,56 +486,46 @@ def _by_chernoff(noise: Noise, seen: Floats, reports: int, tail: float) -> Float
     gives a valid h; a golden-section search finds nearly the best.
     """
     wanted = math.log(tail)
-    spread = math.sqrt(float(noise.tally_variance([0, reports], reports).max()))
-    middle = math.log(math.sqrt(-2.0 * wanted) / (spread + 1.0))
     chances = [float(chance) for chance in (noise.hit, noise.miss, noise.cover)]
 
     def reached(log_tilt: Floats) -> Floats:
         """Return the h that a tilt proves: where its bound on the tail is just met."""
-        # No tilt near 55 is the best one, and its exponential stays far from overflow.
-        tilt = np.exp(np.minimum(log_tilt, 4.0))
+        tilt = np.exp(log_tilt)
         yes, no, decoy = (np.log1p(chance * np.expm1(tilt)) for chance in chances)
         rest = reports * (noise.copies * no + noise.cover_slots * decoy)
         return np.asarray((tilt * seen + wanted - rest) / (noise.copies * (yes - no)))
 
-    left, right = np.full_like(seen, middle - 3.0), np.full_like(seen, max(middle + 3.0, 4.0))
-    best = np.maximum(reached(left), reached(right))
-    for _ in range(24):
-        # (3 − √5)/2, the golden section.
-        third = 0.3819660112501051 * (right - left)
+    left, right = (np.full_like(seen, end) for end in _LOG_TILTS)
+    best = np.full_like(seen, -np.inf)
+    for _ in range(_TILTS_TRIED):
+        third = _GOLDEN * (right - left)
         low, high = reached(left + third), reached(right - third)
-        best = np.maximum(best, np.maximum(low, high))
-        left, right = (
-            np.where(low < high, left + third, left),
-            np.where(low < high, right, right - third),
-        )
+        best = np.maximum.reduce([best, low, high])
+        rising = low < high
+        left, right = np.where(rising, left + third, left), np.where(rising, right, right - third)
     return best
 
 
 def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
-    """Return an h with Φ(−(s − mean)/sd) + error ≤ tail, or −1 where the error is too large.
+    """Return an h with Φ(−(s − mean)/sd) + error ≤ tail, or −∞ where there is none.
 
     A bit of chance θ has third absolute moment θ(1 − θ)(θ² + (1 − θ)²), at most its
     variance, so the Lyapunov fraction is below 1/sd.
     """
-    least, most = np.sort(noise.tally_variance([0, reports], reports))
-    error = LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
-    # The error of the normal law is paid first. Where it takes nearly all of the tail, what is left
-    # asks for so far a quantile that Chernoff is better.
-    if not error < 0.9 * tail:
-        return np.full_like(seen, -1.0)
-    quantile = -float(special.ndtri((tail - error) * (1 - 1e-9)))
+    least = math.sqrt(float(noise.tally_variance([0, reports], reports).min()))
+    # The error of the normal law is paid first, and must leave something of the tail.
+    if least * tail <= LYAPUNOV:
+        return np.full_like(seen, -np.inf)
+    quantile = -float(special.ndtri((tail - LYAPUNOV / least) * (1 - 1e-9)))
     base, slope = float(noise.base(reports)), float(noise.slope)
-    held = (seen - base - quantile * math.sqrt(most)) / slope
+    held = seen
     for _ in range(6):
-        # From the largest sd down: each step keeps (s − mean)/sd at or above the quantile
-        # or is undone by the check below.
+        # The sd hardly depends on the count: a few steps are enough, and judged below.
         spread = np.sqrt(noise.tally_variance(np.clip(held, 0.0, float(reports)), reports))
         held = (seen - base - quantile * spread) / slope
-    held = np.clip(np.floor(held), -1.0, float(reports))
-    spread = np.sqrt(noise.tally_variance(np.maximum(held, 0.0), reports))
-    sound = seen - base - slope * held >= quantile * spread
-    return np.where(sound & (held >= 0.0), held, -1.0)
+    held = np.clip(np.floor(held), 0.0, float(reports))
+    spread = np.sqrt(noise.tally_variance(held, reports))
+    return np.where(seen - base - slope * held >= quantile * spread, held, -np.inf)
 
 
 # ----------------------------------------------------------------------------
@@ -523,7 +536,7 @@ def _among_decoys(
     noise: SeenDecoys, tallies: ArrayLike, reports: int, tail: float
 ) -> tuple[Counts, Counts]:
     """Return the counts that a tally does not reject, where tally = count + Bin(arrived, 1/d)."""
-    seen = _whole_tallies(tallies, reports + int(noise.arrived.max(initial=0)))
+    seen = _possible_tallies(tallies, reports + int(noise.arrived.max(initial=0)))
     step, share = _arrival_step(noise), Fraction(1, noise.values)
     below, place = np.unique(noise.arrived // step * step, return_inverse=True)
     # Fewer decoys than arrived are fewer on a value, and more are more: the safe side of each end.
@@ -538,11 +551,10 @@ def _among_decoys(
 
 def _arrival_step(noise: SeenDecoys) -> int:
     """Return 1, or how far many numbers of decoys may be rounded to keep ends ``SHARPNESS``."""
-    distinct = np.unique(noise.arrived)
-    if len(distinct) <= _FEW_ARRIVALS:
+    if len(np.unique(noise.arrived)) <= _FEW_ARRIVALS:
         return 1
-    spread = math.sqrt(float(noise.tally_variance(0, 1).min()))
-    return max(1, math.floor(SHARPNESS * spread * noise.values))
+    # In standard deviations √(m·(1 − 1/d)/d) of the least m, of which a decoy more moves 1/d.
+    return max(1, math.floor(SHARPNESS * math.sqrt(int(noise.arrived.min()) * (noise.values - 1))))
 
 
 @lru_cache(maxsize=1 << 10)
@@ -550,22 +562,23 @@ def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
     """Return a c with P[Bin(arrived, chance) ≥ c] ≤ ``tail``."""
     # As many reports as decoys, none of which holds the value.
     noise = Noise(1, Fraction(1), Fraction(0), 1, chance)
-    return min(_critical(noise, 0, arrived, tail), arrived + 1)
+    return _tail_of_tally(noise, 0, arrived, tail).critical(tail)
 
 
 # ----------------------------------------------------------------------------
 # Signed noise does not depend on the count: one critical value serves every tally.
+
+_TILTS = np.geomspace(1e-6, 1.0, 2_000)[:-1]
+"""Where a generating function is looked at, in shares of the tilt at which it is infinite."""
 
 
 def _around_tallies(
     noise: SignedNoise, tallies: ArrayLike, reports: int, tail: float
 ) -> tuple[Counts, Counts]:
     """Return the counts that a tally does not reject, where tally = base + slope·count + D."""
-    seen = np.asarray(tallies)
-    if seen.size and seen.dtype.kind not in "iu":
-        raise InvalidInput("tallies", "whole numbers", seen.dtype)
+    seen = _whole_tallies(tallies, "whole numbers")
     critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
-    centre, gain = seen.astype(np.int64) - int(noise.base(reports)), noise.gain
+    centre, gain = seen - int(noise.base(reports)), noise.gain
     # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
     # In whole numbers: the least h with centre − gain·h < critical, the largest with > −critical.
     low = (centre - critical) // gain + 1
@@ -583,19 +596,16 @@ def _critical_difference(
     D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
     rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
     """
-    found = _tail_of_difference(parts, exponent, tail)
-    if found is None:
-        return _chernoff_difference(parts, float(exponent), tail)
-    return found.critical(tail)
+    return _tail_of_difference(parts, exponent, tail).critical(tail)
 
 
 def _tail_of_difference(
     parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
-) -> _Tail | None:
-    """Return the right tail of D, which is at most a lattice point; None where it is too long."""
+) -> _Tail:
+    """Return the right tail of D, on a lattice; where the law is too long, what a bound leaves."""
     found = law_of_difference(parts, exponent, tail)
     if found is None:
-        return None
+        return _Tail.before(_chernoff_difference(parts, float(exponent), tail))
     step, law = found
     return _Tail.of(step * law.start, step, law)
 
@@ -612,12 +622,10 @@ def law_of_difference(
         return None
     cut = Wide(tail) * Wide(1e-4) / len(parts)
     scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in parts]
-    span = sum(int(places[-1] - places[0]) for places, _ in scattered)
-    step = max(1, math.ceil(span / (2 * _MOST_POINTS)))
-    total = laws.point(0)
-    for places, law in scattered:
-        total = laws.convolve(total, _on_lattice(places, law, step), most_products=1 << 62)
-    return step, total
+    # A law has as many points as its range is long, and none is empty.
+    span = sum(int(np.ptp(places)) for places, _ in scattered)
+    step = 1 + span // (2 * _MOST_POINTS)
+    return step, reduce(_sum, [_on_lattice(places, law, step) for places, law in scattered])
 
 
 def _difference(
@@ -625,14 +633,13 @@ def _difference(
 ) -> tuple[NDArray[np.int64], Law]:
     """Return places of weight·(Z − Z′), at or above where it is, and their masses."""
     law = negative_binomial(ratio, exponent, cut)
-    step = max(1, math.ceil(len(law.mass) / _MOST_POINTS))
-    # The same blocks stand at their tops for Z and at their bottoms for Z′.
+    step = math.ceil(len(law.mass) / _MOST_POINTS)
     blocks = _rounded_up(law, step)
-    mass = np.convolve(blocks.mass, blocks.mass[::-1])
-    # Tops less bottoms, step·(i − j) + step − 1: never below Z − Z′.
-    places = (step - 1) + step * (np.arange(len(mass)) - (len(blocks.mass) - 1))
-    relative = 2 * blocks.relative + gamma(len(mass) + 4.0)
-    return weight * places, Law(0, mass, relative, 2 * law.missing)
+    # The same blocks stand at their tops for Z and at their bottoms for Z′. Tops less bottoms,
+    # step·(i − j) + step − 1, are never below Z − Z′.
+    reach = len(blocks.mass) - 1
+    places = step * np.arange(-reach, reach + 1) + step - 1
+    return weight * places, _sum(blocks, replace(blocks, mass=blocks.mass[::-1]))
 
 
 def _on_lattice(places: NDArray[np.int64], law: Law, step: int) -> Law:
@@ -640,22 +647,27 @@ def _on_lattice(places: NDArray[np.int64], law: Law, step: int) -> Law:
     points = -(-places // step)
     mass = np.zeros(int(points[-1] - points[0]) + 1, dtype=Wide)
     np.add.at(mass, points - points[0], law.mass)
-    return Law(int(points[0]), mass, law.relative + gamma(float(step) + 1.0), law.missing)
+    return Law(int(points[0]), mass, law.relative + gamma(float(step)), law.missing)
 
 
 def _chernoff_difference(
     parts: tuple[tuple[int, Fraction], ...], exponent: float, tail: float
 ) -> int:
     """Return a c with P[D ≥ c] ≤ ``tail`` from the generating function of D (Chernoff)."""
-    # E[e^(t·D)] is finite for weight·t < −ln(ratio) of every part, hence the [:-1] below.
-    most = min(-math.log(ratio) / weight for weight, ratio in parts)
-    tilts = np.geomspace(1e-6, 1.0, 2_000)[:-1] * most
-    moments = np.zeros(len(tilts))
-    for weight, part in parts:
-        ratio = float(part)
-        # E[e^(t·w·(Z − Z′))] = ((1 − a)²/((1 − a·e^(tw))(1 − a·e^(−tw))))^g; g is multiplied below.
-        moments += 2.0 * math.log1p(-ratio) - np.log1p(-ratio * np.exp(weight * tilts))
-        moments -= np.log1p(-ratio * np.exp(-weight * tilts))
-    places = (exponent * moments - math.log(tail)) / tilts
+    # E[e^(t·D)] is finite for weight·t < −ln(ratio) of every part.
+    tilts = _TILTS * min(-math.log(ratio) / weight for weight, ratio in parts)
+    places = (cumulant_of_difference(parts, exponent, tilts) - math.log(tail)) / tilts
     # Room for the rounding of the formulas: far more than they lose, far less than matters.
     return math.ceil(float(places.min()) * (1 + 1e-9)) + 1
+
+
+def cumulant_of_difference(
+    parts: tuple[tuple[int, Fraction], ...], exponent: float, tilts: Floats
+) -> Floats:
+    """Return ln E[e^(t·D)]: g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part."""
+    total = np.zeros_like(tilts)
+    for weight, ratio in parts:
+        # The denominator is (1 − a)² − 4a·sinh²(wt/2), which keeps its digits near 0.
+        fall = 4.0 * float(ratio / (1 - ratio) ** 2)
+        total -= exponent * np.log1p(-fall * np.sinh(0.5 * weight * tilts) ** 2)
+    return total
