@@ -20,6 +20,7 @@ from chaffinch.protocols.intervals import (
     SHARPNESS,
     _among_decoys,
     _arrival_step,
+    _bounded_tail,
     _by_chernoff,
     _by_normal,
     _chernoff_difference,
@@ -40,6 +41,7 @@ from chaffinch.protocols.intervals import (
     two_sided,
 )
 from chaffinch.protocols.noise import DecoyNoise, Noise, SeenDecoys, SignedNoise, TallyNoise
+from chaffinch.wire.batches import Counts
 from tests.analysis import exact
 from tests.cases import each_case
 
@@ -162,20 +164,23 @@ def test_what_is_not_known_of_a_law_is_added_to_its_tail() -> None:
 
 @each_case("kind", ["flips", "response", "copies", "flips and decoys"])
 @each_case("reports", [6, 13])
-def test_the_farthest_end_is_where_tails_are_met(kind: str, reports: int) -> None:
+def test_the_farthest_end_is_where_tails_are_met(
+    kind: str, reports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARPNESS", 3.0)
     for noise, alpha in ((LIVELY[kind], 0.05), (LIVELY[kind].mirrored(), 0.01)):
         far = 0.0
         for part in range(5):
             held = reports * part // 4
             masses = np.array([float(one) for one in exact.law(noise, held, reports)])
-            mean = masses @ np.arange(len(masses))
+            mean = float(masses @ np.arange(len(masses)))
             far = max(
                 far,
                 place_met(masses, alpha / 2) - mean,
                 place_met(masses[::-1], alpha / 2) - (len(masses) - 1 - mean),
             )
         spread = math.sqrt(max(noise.tally_variance([0, reports], reports)))
-        expected = (far + SHARPNESS * spread) / float(noise.slope)
+        expected = (far + 3.0 * spread) / float(noise.slope)
         assert farthest_end(noise, reports, alpha) == pytest.approx(expected, rel=3e-4)
 
 
@@ -203,7 +208,7 @@ def test_the_farthest_end_of_a_huge_crowd_is_that_of_its_most_scattered_count(no
 
 def test_laws_are_summed_up_to_a_variance_and_not_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     for noise in (RESPONSE, RESPONSE.mirrored()):
-        reports = 4000
+        reports = 1200
         variance = float(max(noise.tally_variance([0, reports], reports)))
         held = int(np.argmax(noise.tally_variance([0, reports], reports))) * reports
         tallies = np.arange(noise.largest(reports) + 1)
@@ -441,7 +446,7 @@ def chernoff_place(parts: tuple[tuple[int, Fraction], ...], exponent: int, tail:
 def test_chernoff_finds_the_best_tilt_for_every_tally(kind: str, tail: float) -> None:
     noise = LIVELY[kind]
     for reports in (20, 5000, 10**11):
-        seen = np.unique(np.linspace(0, noise.largest(reports), 12).astype(np.int64)[1:]) * 1.0
+        seen = np.floor(np.linspace(0.0, noise.largest(reports), 12)[1:])
         found = _by_chernoff(noise, seen, reports, tail)
         for tally, held in zip(seen, found, strict=True):
             best = best_chernoff(noise, tally, reports, tail)
@@ -472,12 +477,14 @@ def best_chernoff(noise: Noise, tally: float, reports: int, tail: float) -> floa
 
 @each_case("kind", ["flips", "response", "mirrored", "copies"])
 def test_the_normal_bound_rejects_what_its_quantile_does(kind: str) -> None:
-    noise, reports = LIVELY[kind], 3000
+    noise, reports = LIVELY[kind], 1500
     least, _ = sorted(np.sqrt(noise.tally_variance([0, reports], reports)))
     held = np.arange(reports + 1)
     means = float(noise.base(reports)) + float(noise.slope) * held
     spreads = np.sqrt(noise.tally_variance(held, reports))
-    seen = np.arange(0.0, noise.largest(reports) + 1, 17)
+    # Where the first count is rejected, and everywhere else.
+    first = math.floor(means[0]) + np.arange(0.0, 4 * spreads[0])
+    seen = np.concatenate([first, np.arange(0.0, noise.largest(reports) + 1, 17)])
     away = (seen[:, None] - means) / spreads
     for tail in (0.25, 0.1):
         enough = away >= special.ndtri(1 - (tail - LYAPUNOV / least))
@@ -487,21 +494,44 @@ def test_the_normal_bound_rejects_what_its_quantile_does(kind: str) -> None:
     nothing = _by_normal(noise, seen, reports, LYAPUNOV / least)
     assert (nothing == -np.inf).all()
     assert (_by_normal(noise, seen, reports, 1.01 * LYAPUNOV / least) >= 0).any()
+    # Where next to nothing of it is left, the quantile is so far that the search may not end.
+    steep, every = Noise(1, Fraction(1, 2), Fraction(1, 100)), np.arange(0.0, 601)
+    error = LYAPUNOV / math.sqrt(float(steep.tally_variance(0, 600)))
+    for left in (1e-3, 1e-6, 1e-9, 1e-12):
+        found = _by_normal(steep, every, 600, error + left)
+        rejected = found >= 0
+        far = every - 6 - 0.49 * found
+        spread = np.sqrt(steep.tally_variance(np.maximum(found, 0), 600))
+        assert (far >= special.ndtri(1 - left) * spread - 1e-3)[rejected].all()
+        assert rejected.any()
     clear = Noise(1, Fraction(1), Fraction(0))
     assert (_by_normal(clear, seen, reports, 0.25) == -np.inf).all()
 
 
 def test_closed_bounds_leave_room_for_their_own_rounding() -> None:
-    noise, reports = Noise.flips(Fraction(1, 4)), 10**12
-    seen = np.arange(4 * 10**11, 4 * 10**11 + 100)
-    best = np.maximum(
-        _by_chernoff(noise, seen * 1.0, reports, 0.01), _by_normal(noise, seen * 1.0, reports, 0.01)
-    )
-    expected = np.floor(best - 1e-6 - 0.2)
-    np.testing.assert_array_equal(_rejected(noise, seen, reports, 0.01), expected)
+    noise = Noise.flips(Fraction(1, 4))
+    # The second has only Chernoff's bound, and rounds more the larger its numbers are.
+    for reports, tail, room in ((3000, 0.25, 1e-6), (10**12, 1e-6, 0.2)):
+        seen = reports * 2 // 5 + np.arange(100)
+        tallies = seen.astype(np.float64)
+        best = np.maximum(
+            _by_chernoff(noise, tallies, reports, tail), _by_normal(noise, tallies, reports, tail)
+        )
+        expected = np.floor(best - room)
+        np.testing.assert_array_equal(_rejected(noise, seen, reports, tail), expected)
     few = _rejected(noise, np.array([0, 100]), 100, 0.01)
     assert few[0] == -1
     assert 0 < few[1] <= 100
+
+
+def test_a_tally_is_bounded_right_behind_the_last_that_closed_bounds_keep() -> None:
+    noise, reports = LIVELY["response"], 5000
+    for held in (0, 1, 700, 701, 702, 703, 4000):
+        critical = _bounded_tail(noise, held, reports, 0.01).critical(0.01)
+        before, there = _rejected(noise, np.array([critical - 1, critical]), reports, 0.01)
+        assert before < held <= there
+    # The largest tally is kept, and there is none behind it.
+    assert _bounded_tail(noise, 5, 5, 1e-9).critical(1e-9) == 6
 
 
 # ------------------------------------------------------------------ which counts are tried
@@ -567,6 +597,26 @@ def test_work_is_counted_and_never_more_than_allowed() -> None:
     for held, critical in zip(known.counts, known.critical, strict=True):
         assert critical == _tail_of_tally(noise, int(held), 5000, 0.01).critical(0.01)
     assert known.critical.dtype == known.counts.dtype == np.int64
+    # Any count may be the first, and no other is tried in place of one that is too dear.
+    other = tried(noise)
+    assert other.near(np.array([2500]), 0.0)
+    assert not other.near(np.array([1000]), 0.0)
+    assert other.counts.tolist() == [2500]
+
+
+def test_few_rounds_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+    guesses = _Tried.guesses
+
+    def counted(self: _Tried, tallies: Counts) -> Counts:
+        rounds.append(len(self.counts))
+        return guesses(self, tallies)
+
+    monkeypatch.setattr(_Tried, "guesses", counted)
+    for noise in LIVELY.values():
+        rounds.clear()
+        _lower_ends(noise, np.arange(0, 5000, 50), 5000, 0.01)
+        assert 1 < len(rounds) < 10
 
 
 @each_case(("reports", "tail"), [(1000, 0.01), (4 * 10**5, 0.01), (4 * 10**5, 1e-9), (10**9, 0.01)])

@@ -217,19 +217,19 @@ def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
     return (far + SHARPNESS * spread) / float(noise.slope)
 
 
-def _whole_tallies(tallies: ArrayLike, rule: str) -> Counts:
+def _whole_tallies(tallies: ArrayLike) -> Counts:
     """Return tallies as integers, or refuse them without showing them."""
     seen = np.asarray(tallies)
     if seen.size and not np.issubdtype(seen.dtype, np.integer):
-        raise InvalidInput("tallies", rule, seen.dtype)
+        raise InvalidInput("tallies", "whole numbers", seen.dtype)
     return seen.astype(np.int64)
 
 
 def _possible_tallies(tallies: ArrayLike, largest: int) -> Counts:
     """Return tallies as integers from 0 to ``largest``, or refuse them without showing them."""
-    rule = f"whole numbers from 0 to {largest}, the most that so many reports can add up to"
-    seen = _whole_tallies(tallies, rule)
+    seen = _whole_tallies(tallies)
     if not ((seen >= 0) & (seen <= largest)).all():
+        rule = f"whole numbers from 0 to {largest}, the most that so many reports can add up to"
         raise InvalidInput("tallies", rule, Unquoted("a number outside of that range"))
     return seen
 
@@ -381,7 +381,7 @@ class _Tail(NamedTuple):
     @classmethod
     def before(cls, critical: int) -> _Tail:
         """Return what a bound that rejects all from ``critical`` on leaves to be known."""
-        return cls(critical - 1, 1, np.ones(1, dtype=Wide))
+        return cls(critical - 1, 1, np.ones(1))
 
     def _last(self, tail: float) -> int:
         """Return the last point of the lattice that is too likely."""
@@ -412,8 +412,8 @@ def _tail_of_tally(noise: Noise, held: int, reports: int, tail: float) -> _Tail:
 
     It is exact where the parts of the law are short. Longer parts are first rounded up to a
     lattice, which moves tallies up by less than a step per part: the tail stays proven, and where
-    it is met moves by at most 3/``_STEPS`` of a standard deviation. Beyond that a closed bound
-    stands for it.
+    it is met moves by at most 3/``_STEPS`` of a standard deviation. A law that is too long even
+    for that is not summed, and closed bounds say from where on a tally is rejected.
     """
     variance = float(noise.tally_variance(held, reports))
     if variance > _LONGEST_VARIANCE:
@@ -459,8 +459,7 @@ def _rounded_up(law: Law, step: int) -> Law:
     """Return the masses of blocks of ``step`` integers, from the top of the first block on."""
     if step == 1 or len(law.mass) == 1:
         return law
-    padding = np.zeros(-len(law.mass) % step, dtype=Wide)
-    mass = np.concatenate([law.mass, padding]).reshape(-1, step).sum(axis=1)
+    mass = np.add.reduceat(law.mass, np.arange(0, len(law.mass), step))
     return Law(law.start + step - 1, mass, law.relative + gamma(float(step)), law.missing)
 
 
@@ -576,7 +575,7 @@ def _around_tallies(
     noise: SignedNoise, tallies: ArrayLike, reports: int, tail: float
 ) -> tuple[Counts, Counts]:
     """Return the counts that a tally does not reject, where tally = base + slope·count + D."""
-    seen = _whole_tallies(tallies, "whole numbers")
+    seen = _whole_tallies(tallies)
     critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
     centre, gain = seen - int(noise.base(reports)), noise.gain
     # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
@@ -615,14 +614,14 @@ def law_of_difference(
 ) -> tuple[int, Law] | None:
     """Return a step, and the law of D in such steps, rounded up to one; None where it is too long.
 
-    What windows lack is a ten-thousandth of ``tail``.
+    What windows lack is two ten-thousandths of ``tail``.
     """
     # All masses are worked out from P[Z = 0] = (1 − a)^g, which must stay a float.
     if any(-float(exponent) * math.log1p(-float(a)) > _MOST_EXPONENT for _, a in parts):
         return None
     cut = Wide(tail) * Wide(1e-4) / len(parts)
     scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in parts]
-    # A law has as many points as its range is long, and none is empty.
+    # Steps so long that about twice ``_MOST_POINTS`` are left.
     span = sum(int(np.ptp(places)) for places, _ in scattered)
     step = 1 + span // (2 * _MOST_POINTS)
     return step, reduce(_sum, [_on_lattice(places, law, step) for places, law in scattered])
