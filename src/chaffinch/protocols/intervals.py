@@ -351,6 +351,10 @@ LYAPUNOV = 0.5600
 """Berry–Esseen for independent, unequal terms [Shevtsova 2010, Doklady Math. 82(3), 862–864]."""
 
 
+_MOST_ERROR = 0.9
+"""Where the error of the normal law takes more of the tail than this share, what is left asks for
+so far a quantile that Chernoff is better."""
+
 _LOG_TILTS = (-20.0, 4.0)
 """The best tilt is some deviations over the variance, so above e^−20, and below e^4: no tally is
 as rare as e^−55, and the exponential of 55 stays far from overflow."""
@@ -512,8 +516,8 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     variance, so the Lyapunov fraction is below 1/sd.
     """
     least = math.sqrt(float(noise.tally_variance([0, reports], reports).min()))
-    # The error of the normal law is paid first, and must leave something of the tail.
-    if least * tail <= LYAPUNOV:
+    # The error of the normal law, ``LYAPUNOV`` / least, is paid first.
+    if not _MOST_ERROR * tail * least > LYAPUNOV:
         return np.full_like(seen, -np.inf)
     quantile = -float(special.ndtri((tail - LYAPUNOV / least) * (1 - 1e-9)))
     base, slope = float(noise.base(reports)), float(noise.slope)
@@ -656,8 +660,8 @@ def _chernoff_difference(
     # E[e^(t·D)] is finite for weight·t < −ln(ratio) of every part.
     tilts = _TILTS * min(-math.log(ratio) / weight for weight, ratio in parts)
     places = (cumulant_of_difference(parts, exponent, tilts) - math.log(tail)) / tilts
-    # Room for the rounding of the formulas: far more than they lose, far less than matters.
-    return math.ceil(float(places.min()) * (1 + 1e-9)) + 1
+    # One more than the next whole number: the formulas lose less than 1e-12 of it by rounding.
+    return math.ceil(float(places.min())) + 1
 
 
 def cumulant_of_difference(
