@@ -80,4 +80,31 @@ signed = st.builds(
     flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
     steps=st.integers(1, 4),
 )
-any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | responders | rows | signed
+rates = st.lists(
+    st.fractions(Fraction(1, 4), Fraction(3), max_denominator=20), min_size=1, max_size=3
+)
+levels = st.lists(
+    st.fractions(Fraction(1, 2), Fraction(4), max_denominator=20), min_size=1, max_size=2
+)
+weighted_numbers = st.builds(
+    privacy.WeightedNumbers,
+    tops=st.integers(1, 3),
+    levels=st.lists(levels, min_size=1, max_size=2),
+    ratio=ratios,
+    code_flood=rates,
+    link_flood=rates,
+    top_flood=rates,
+    whole_flood=st.none() | rates,
+    share=st.sampled_from([Fraction(1), Fraction(1), Fraction(1, 2)]),
+)
+any_mechanism = (
+    audiences
+    | bits()
+    | decoyed
+    | flipped_values
+    | numbers
+    | responders
+    | rows
+    | signed
+    | weighted_numbers
+)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy.mechanisms.sampled_counts import SampleAndThreshold
     from chaffinch.privacy.mechanisms.signed import SignedDecoys
     from chaffinch.privacy.mechanisms.values import FlippedValues
+    from chaffinch.privacy.mechanisms.weighted import WeightedNumbers
     from chaffinch.privacy.shortened_reports import Shortened
     from chaffinch.privacy.tradeoff import TradeOff
 
@@ -43,6 +44,7 @@ __all__ = [
     "SignedDecoys",
     "Target",
     "TradeOff",
+    "WeightedNumbers",
     "amplification",
     "calibrate",
     "calibrate_count",
@@ -71,6 +73,7 @@ _NAMES = {
     "SignedDecoys": "mechanisms.signed",
     "Target": "guarantee",
     "TradeOff": "tradeoff",
+    "WeightedNumbers": "mechanisms.weighted",
     "calibrate": "calibration",
     "calibrate_count": "calibration",
     "compose": "composition",

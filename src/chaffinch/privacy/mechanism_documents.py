@@ -43,6 +43,7 @@ _OURS = {
     "random-responders": ("mechanisms.responders", "RandomResponders"),
     "sample-and-threshold": ("mechanisms.sampled_counts", "SampleAndThreshold"),
     "signed-decoys": ("mechanisms.signed", "SignedDecoys"),
+    "weighted-numbers": ("mechanisms.weighted", "WeightedNumbers"),
     "shortened": ("shortened_reports", "Shortened"),
     "grouped": ("groups", "Grouped"),
     "composition": ("composition", "Composition"),

@@ -1,0 +1,167 @@
+"""Weighted numbers: the carry, the numbers that others found, and the laws of every promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy import forms
+from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
+from chaffinch.privacy.mechanisms.weighted import _Descent, _noise
+from chaffinch.privacy.numerics.loss_budgets import Grid
+from tests.laws.mechanisms import weighted_numbers
+from tests.oracles.weighted import Layout, rates
+from tests.tiers import slower
+
+GOLDEN: dict[str, Any] = {
+    "tops": 3,
+    "levels": [[7, 6, 5.5], [5, 4]],
+    "ratio": math.exp(-0.85 / 3),
+    "code_flood": rates(6, 1.75, 12),
+    "link_flood": rates(8, 1.5, 20),
+    "top_flood": rates(12, 1.4, 30),
+}
+
+
+def made(**changes: Any) -> privacy.WeightedNumbers:
+    return privacy.WeightedNumbers(**{**GOLDEN, **changes})
+
+
+# ----------------------------------------------------------------------------
+# The carry: what is left at the top is at most the range.
+
+
+def carries(moved: tuple[int, ...]) -> Iterator[tuple[int, list[int]]]:
+    """Yield what every path carries to the top, and its links."""
+    paths: list[tuple[int, list[int]]] = [(0, [])]
+    for one in moved:
+        paths = [
+            (-links, [*before, links])
+            for carried, before in paths
+            for links in {math.floor((one + carried) / 2), math.ceil((one + carried) / 2)}
+        ]
+    yield from paths
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(1, (3,)), Layout(3, (2,)), Layout(2, (2, 1)), Layout(5, (1,))]
+)
+def test_what_is_carried_to_the_top_is_no_more_than_the_range(layout: Layout) -> None:
+    levels = [[4] * size for size in layout.groups]
+    search = _Descent(made(tops=layout.tops, levels=levels), Grid(1.0, -1, 1))
+    reached = search.tops()
+    for first, second in product(range(layout.steps + 1), repeat=2):
+        old, new = (layout.units(layout.steps // 2 - number) for number in (first, second))
+        units = tuple(b - a for a, b in zip(old[:-2], new[:-2], strict=True))
+        plus, minus = new[-2] - old[-2], new[-1] - old[-1]
+        for carried, links in carries(units):
+            assert abs(carried) <= 1
+            assert all(abs(one) <= 1 for one in links)
+            assert abs(plus + carried - minus) <= layout.tops
+        # The search for the worst pair passes by this one.
+        for one in (old, new):
+            prefix = (one[-2] - one[-1]) * (-2) ** layout.levels
+            block = search.block(prefix, layout.levels)
+            assert block is not None
+            assert block in {pair[0] for pair in reached}
+            for level in reversed(range(layout.levels)):
+                prefix += one[level] * (-2) ** level
+                assert search.block(prefix, level) is not None
+
+
+# ----------------------------------------------------------------------------
+# Numbers that other programs found.
+
+
+def test_the_golden_plan() -> None:
+    """An average over paths by Fourier transforms gave 4.11e-7, and 3.4e-7 for its worst pair."""
+    bracket = made().delta(1.0)
+    assert 3.3e-7 < bracket.upper < 3.6e-7
+    assert 0 < bracket.lower < bracket.upper
+    assert made().epsilon(1e-6).upper < 1.0
+
+
+def test_one_flood_against_a_direct_sum() -> None:
+    """Two shifts of one flood: the design's values, from double sums with 40 digits."""
+    flood = _noise(tuple(Fraction(rate) for rate in rates(4, 1.75, 10)))
+    grid = Grid(2.0**-11, -(2**11), 2**12)
+    both = grid.after(flood.moved(grid, 1), grid.deltas(flood.moved(grid, -1)))
+    for epsilon, exact in ((0.2, 6.742376031e-6), (0.3, 1.123737125e-8)):
+        (found,) = grid.read(both, np.array([epsilon]))
+        assert exact <= found <= 1.01 * exact
+
+
+def test_a_finer_grid_is_no_looser_and_no_coarser_one_is_below() -> None:
+    flood = _noise(tuple(Fraction(rate) for rate in rates(3, 1.5, 4)))
+    found = []
+    for points in (64, 256, 1024):
+        grid = Grid(1 / points, -2 * points, 4 * points)
+        both = grid.after(flood.moved(grid, 1), grid.deltas(flood.moved(grid, -1)))
+        found.append(grid.read(both, np.array([0.25, 0.7, 1.3])))
+    assert (found[0] >= found[1]).all()
+    assert (found[1] >= found[2] * (1 - 1e-9)).all()
+
+
+# ----------------------------------------------------------------------------
+# Laws.
+
+
+@slower
+@given(weighted_numbers, st.sampled_from(["code_flood", "link_flood", "top_flood"]))
+def test_more_noise_never_hurts(mechanism: privacy.WeightedNumbers, which: str) -> None:
+    fields = mechanism_document(mechanism)
+    doubled = [2 * forms.fraction_from(which, rate) for rate in fields[which]]
+    fields[which] = [forms.fraction_text(which, rate) for rate in doubled]
+    noisier = mechanism_from(fields)
+    points = np.array([0.2, 0.8, 1.6])
+    # Second-order effects of the grid may differ.
+    assert (noisier.profile_bound(points) <= mechanism.profile_bound(points) * 1.02 + 1e-12).all()
+
+
+@pytest.mark.parametrize("share", ["1/2", "9/10"])
+def test_fewer_honest_users_prove_less(share: str) -> None:
+    points = np.array([0.5, 1.0, 2.0])
+    fewer, all_of_them = made(share=share), made()
+    assert (fewer.profile_bound(points) >= all_of_them.profile_bound(points)).all()
+    assert (made(share=3).profile_bound(points) == all_of_them.profile_bound(points)).all()
+    assert made(share=3).delta(1.0).lower == 0
+
+
+def test_whole_codes_hide_the_codes_of_their_atoms() -> None:
+    whole = made(whole_flood=rates(6, 1.75, 12))
+    assert whole.delta(1.0).upper > made().delta(1.0).upper
+    assert mechanism_from(mechanism_document(whole)) == whole
+    assert "whole_flood" not in mechanism_document(made())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tops": 0}, "number of tops"),
+        ({"levels": []}, "levels"),
+        ({"levels": [[]]}, "levels"),
+        ({"levels": [[1] * 30]}, "levels"),
+        ({"levels": "32"}, "levels"),
+        ({"levels": ["32"]}, "levels"),
+        ({"levels": [[7, 0]]}, "rate of a level"),
+        ({"ratio": 1}, "ratio"),
+        ({"code_flood": []}, "code flood"),
+        ({"link_flood": [0]}, "link flood"),
+        ({"top_flood": [6000]}, "top flood"),
+        ({"whole_flood": "1"}, "whole flood"),
+        ({"share": 0}, "honest share"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        made(**changes)
