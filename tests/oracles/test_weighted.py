@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from chaffinch import privacy
-from chaffinch.privacy.mechanisms import weighted as accountant
-from chaffinch.privacy.mechanisms.weighted import _attack, _Noise, _Parity, _top_losses, _worst
+from chaffinch.privacy.mechanisms.weighted import _attack, _Noise, _Parity, _Tops, _worst
 from chaffinch.privacy.numerics.loss_budgets import Grid, Losses
 from tests.oracles.weighted import Layout, Noise, deltas, in_groups, rates
 from tests.tiers import nightly
@@ -147,12 +146,12 @@ def no_floods(patch: pytest.MonkeyPatch) -> None:
 
 
 def quiet_top(patch: pytest.MonkeyPatch) -> None:
-    real = _top_losses
+    real = _Tops.moved
 
-    def half(mechanism: Any, grid: Grid, plus: int, minus: int) -> Losses:
-        return real(mechanism, grid, plus // 2, minus // 2)
+    def half(self: Any, grid: Grid, plus: int, minus: int) -> Losses:
+        return real(self, grid, plus // 2, minus // 2)
 
-    patch.setattr(accountant, "_top_losses", half)
+    patch.setattr(_Tops, "moved", half)
 
 
 @pytest.fixture(name="_fresh")

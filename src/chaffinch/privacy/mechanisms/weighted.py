@@ -30,6 +30,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, Unquoted, checks
 from chaffinch.privacy import forms
@@ -48,7 +49,7 @@ _LEAST_RATIO = Fraction(1, 2**64)
 _MOST_SHARE = Fraction(2**64)
 _TAIL = 1e-24
 """What windows of laws leave out, each; it counts as infinite loss."""
-_POINTS = 1024
+_POINTS = 512
 """Points of the grid in the loss of the sum's noise."""
 _LEFT, _RIGHT = 2, 5
 """The grid reaches from minus so many times that loss to so many times it."""
@@ -270,47 +271,71 @@ def _noise(rates: tuple[Fraction, ...]) -> _Noise:
     return _Noise(mass.astype(np.float64), float(relative) + _DOUBT, 2 * _TAIL)
 
 
-@lru_cache(maxsize=8)
-def _top_law(mechanism: WeightedNumbers) -> tuple[Floats, float, float]:
-    """Return P[Y = y, W = w]: rows y from −R to R, how far masses are off, and what is missing.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tops:
+    """P[Y, W]: rows of Y, the difference of tops that do not cancel, over W, the opposite pairs.
 
-    Y is the difference of the tops that do not cancel, W the number of pairs of opposite ones.
+    With all users honest the two are independent: there is one row, and Y has a ``ratio``.
     """
-    share = _counted(mechanism)
-    sign = negative_binomial(mechanism.ratio, share, _TAIL)
-    flood = _flood(mechanism, mechanism.top_flood)
+
+    rows: Floats
+    relative: float
+    missing: float
+    ratio: float | None = None
+
+    def moved(self, grid: Grid, plus: int, minus: int) -> Losses:
+        """Return the losses where so many tops of either sign are added, or taken if negative.
+
+        Y moves by plus − minus, and W by min(max(Y, 0) + plus, max(−Y, 0) + minus).
+        """
+        before, first, second = self._pairs_of_rows(plus - minus, max(abs(plus), abs(minus)))
+        shifts = np.minimum(np.maximum(before, 0) + plus, np.maximum(-before, 0) + minus)
+        size, margin = self.rows.shape[1], int(np.abs(shifts).max())
+        here, there = np.zeros((2, len(before), size + 2 * margin))
+        there[:, margin : margin + size] = second
+        for row, shift in enumerate(shifts):
+            here[row, margin + shift : margin + shift + size] = first[row]
+        # What either law leaves out may hold anything of the other one.
+        return grid.losses(here, there, relative=self.relative, missing=self.missing)
+
+    def _pairs_of_rows(self, moved: int, most: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return places of Y, P[Y, W] there, and P[Y + moved, W]."""
+        reach = len(self.rows) // 2 if self.ratio is None else abs(moved) + most + 1
+        places = np.arange(-reach, reach + 1)
+        if self.ratio is None:
+            second = np.zeros_like(self.rows)
+            inside = np.abs(places + moved) <= reach
+            second[inside] = self.rows[(places + moved + reach)[inside]]
+            return places, self.rows, second
+        chances = []
+        for by in (0, moved):
+            # P[Y = y] = (1 − a)/(1 + a)·a^|y|. The two ends stand for all beyond, where W moves by
+            # as much: Σ a^k over k ≥ y is a^y/(1 − a).
+            found = self.ratio ** np.abs(places + by) * (1 - self.ratio) / (1 + self.ratio)
+            found[[0, -1]] /= 1 - self.ratio
+            chances.append(found[:, None] * self.rows)
+        return places, chances[0], chances[1]
+
+
+@lru_cache(maxsize=8)
+def _top_law(mechanism: WeightedNumbers) -> _Tops:
+    share, ratio = _counted(mechanism), mechanism.ratio
+    if share == 1:
+        law = Flood(mechanism.top_flood, ratio**2).law(_TAIL)
+        pairs = law.mass.astype(np.float64)[None, :]
+        missing = _TAIL + float(law.missing)
+        return _Tops(pairs, float(law.relative) + 4 * _DOUBT, missing, float(ratio))
+    sign = negative_binomial(ratio, share, _TAIL)
     one = sign.mass.astype(np.float64)
     reach = len(one) - 1
+    flood = _flood(mechanism, mechanism.top_flood)
     rows = np.zeros((2 * reach + 1, len(flood.mass) + reach))
     for ahead in range(reach + 1):
         # Y = k and min(Z⁺, Z⁻) = m: one sign has m, the other m + k.
-        pairs = one[ahead:] * one[: reach + 1 - ahead]
-        rows[reach + ahead, : len(flood.mass) + len(pairs) - 1] = np.convolve(pairs, flood.mass)
-        rows[reach - ahead] = rows[reach + ahead]
+        both = np.convolve(one[ahead:] * one[: reach + 1 - ahead], flood.mass)
+        rows[reach + ahead, : len(both)] = rows[reach - ahead, : len(both)] = both
     relative = 2 * float(sign.relative) + flood.relative + 4 * _DOUBT
-    return rows, relative, 2 * _TAIL + flood.missing
-
-
-def _top_losses(mechanism: WeightedNumbers, grid: Grid, plus: int, minus: int) -> Losses:
-    """Return the losses where so many tops of either sign are added, or taken away if negative.
-
-    Y moves by plus − minus, and W by min(max(Y, 0) + plus, max(−Y, 0) + minus).
-    """
-    law, relative, missing = _top_law(mechanism)
-    reach = len(law) // 2
-    before = np.arange(-reach, reach + 1)
-    after = before + plus - minus
-    pairs = np.minimum(np.maximum(before, 0) + plus, np.maximum(-before, 0) + minus)
-    width = law.shape[1] + 2 * max(abs(plus), abs(minus), int(np.abs(pairs).max()))
-    margin = (width - law.shape[1]) // 2
-    first = np.zeros((len(law), width))
-    second = np.zeros((len(law), width))
-    for row, (place, moved) in enumerate(zip(after, pairs, strict=True)):
-        first[row, margin + moved : margin + moved + law.shape[1]] = law[row]
-        if abs(place) <= reach:
-            second[row, margin : margin + law.shape[1]] = law[place + reach]
-    # What either law leaves out may hold anything of the other one.
-    return grid.losses(first, second, relative=relative, missing=missing)
+    return _Tops(rows, relative, 2 * _TAIL + flood.missing)
 
 
 # ----------------------------------------------------------------------------
@@ -392,7 +417,7 @@ class _Descent:
             return np.zeros(len(self.grid.points))
         if (plus, minus) not in kept:
             count_step("tops of a number")
-            losses = _top_losses(self.mechanism, self.grid, plus, minus)
+            losses = _top_law(self.mechanism).moved(self.grid, plus, minus)
             kept[plus, minus] = self.grid.deltas(losses)
         return kept[plus, minus]
 
