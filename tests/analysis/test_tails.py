@@ -348,7 +348,7 @@ PARTS = ((4, Fraction(1, 2)), (1, Fraction(4, 5)), (7, Fraction(1, 3)))
 def found_law(
     parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
 ) -> tuple[int, Law]:
-    found = law_of_difference(parts, exponent, tail)
+    found = law_of_difference(SignedNoise(parts, 1), exponent, tail)
     assert found is not None
     return found
 
@@ -378,10 +378,10 @@ def test_the_law_of_a_difference_has_as_few_points_as_wanted(
 def test_a_law_is_given_up_where_its_first_mass_leaves_the_floats() -> None:
     # (1 − a)^g against e^−600.
     half, tenth = Fraction(1, 2), Fraction(1, 10)
-    assert law_of_difference(((1, half),), Fraction(865), 0.01) is not None
-    assert law_of_difference(((1, half),), Fraction(866), 0.01) is None
-    assert law_of_difference(((1, tenth), (1, half)), Fraction(866), 0.01) is None
-    assert law_of_difference(((1, tenth),), Fraction(5690), 0.01) is not None
+    assert law_of_difference(SignedNoise(((1, half),), 1), Fraction(865), 0.01) is not None
+    assert law_of_difference(SignedNoise(((1, half),), 1), Fraction(866), 0.01) is None
+    assert law_of_difference(SignedNoise(((1, tenth), (1, half)), 1), Fraction(866), 0.01) is None
+    assert law_of_difference(SignedNoise(((1, tenth),), 1), Fraction(5690), 0.01) is not None
 
 
 # ------------------------------------------------------------------ closed bounds
@@ -402,7 +402,7 @@ def test_chernoff_bounds_a_difference(
     weighed = tuple((weight, Fraction(ratio)) for weight, ratio in parts)
     for tail in (0.025, 1e-3, 1e-9):
         best = chernoff_place(weighed, exponent, tail)
-        found = _chernoff_difference(weighed, float(exponent), tail)
+        found = _chernoff_difference(SignedNoise(weighed, 1), float(exponent), tail)
         # The next whole number and one more, from one of many tilts.
         assert best + 1 <= found <= best * (1 + 2e-5) + 2
         noise = SignedNoise(weighed, 100, 2)

@@ -50,8 +50,8 @@ def draws(protocol: Signed, values: int) -> Iterator[tuple[tuple[int, ...], list
     Words of a table are taken from the middle of the cells of its outcomes.
     """
     table = protocol._table(values)  # noqa: SLF001 - the words are chosen by it
-    some = Fraction(table.any_burst, 1 << 64)
-    counts, kinds = cells(table.bursts.weights), cells(table.kinds.weights)
+    some = Fraction(table.bursts.any_burst, 1 << 64)
+    counts, kinds = cells(table.bursts.number.weights), cells(table.bursts.kinds.weights)
     yield ((1 << 64) - 1,), [], 1 - some
     # What is left over in the table of numbers stands for no burst at all.
     yield (0, *pair(counts[-1][0])), [], some * counts[-1][1]
@@ -114,14 +114,14 @@ def test_a_device_sends_its_answer_and_the_bursts_of_its_table(case: str) -> Non
 def table_law(protocol: Signed, values: int) -> dict[Row, float]:
     """Return the law of one report's noise as the table has it: pluses and minuses by value."""
     table = protocol._table(values)  # noqa: SLF001 - what is checked
-    some = table.any_burst / 2.0**64
+    some = table.bursts.any_burst / 2.0**64
     none = (0,) * (2 * values * len(protocol.digits))
-    chances = [weight / 2.0**128 for weight in (*table.kinds.weights, 0)]
+    chances = [weight / 2.0**128 for weight in (*table.bursts.kinds.weights, 0)]
     chances[-1] = 1.0 - sum(chances)
     total: defaultdict[Row, float] = defaultdict(float)
-    total[none] = 1.0 - some * sum(table.bursts.weights) / 2.0**128
+    total[none] = 1.0 - some * sum(table.bursts.number.weights) / 2.0**128
     now = {none: 1.0}
-    for weight in table.bursts.weights[1:]:
+    for weight in table.bursts.number.weights[1:]:
         if weight / 2.0**128 < 1e-17:
             break
         step: defaultdict[Row, float] = defaultdict(float)
@@ -242,26 +242,26 @@ def test_the_table_of_a_device_is_the_law_but_for_the_last_bits() -> None:
         total = -2 * mpmath.log(mpmath.mpf(3) / 4) + 1
         mean = total / 1000
         unit = mpmath.mpf(2) ** -128
-        some = mpmath.mpf(table.any_burst) / 2**64
+        some = mpmath.mpf(table.bursts.any_burst) / 2**64
         assert 0 <= some - (1 - mpmath.exp(-mean)) <= mpmath.mpf(2) ** -64
-        for count, weight in enumerate(table.bursts.weights[1:], start=1):
+        for count, weight in enumerate(table.bursts.number.weights[1:], start=1):
             exact = mpmath.exp(-mean) * mean**count / mpmath.factorial(count) / some
             assert 0 <= exact - weight * unit <= 2 * unit
         for weight, plus, minus in zip(
-            table.kinds.weights, table.pluses, table.minuses, strict=False
+            table.bursts.kinds.weights, table.pluses, table.minuses, strict=False
         ):
             size = int(max(plus, minus))
             rate = protocol.flood[size - 1] if plus == minus else QUARTER**size / size
             exact = mpmath.mpf(rate.numerator) / rate.denominator / total
             assert 0 <= exact - weight * unit <= 2 * unit
-    assert table.bursts.weights[0] == 0
-    assert sum(table.kinds.weights) < SCALE
+    assert table.bursts.number.weights[0] == 0
+    assert sum(table.bursts.kinds.weights) < SCALE
 
 
 def test_one_report_in_a_billion_users_is_rounded_by_next_to_nothing() -> None:
     protocol = Signed(Fraction(1, 2), (Fraction(1, 2),) * 16, 10**9, 60)
     table = protocol._table(1)  # noqa: SLF001 - what is checked
-    assert 10**9 * table.rounding < 1e-26
+    assert 10**9 * table.bursts.rounding < 1e-26
 
 
 # -------------------------------------------------------------------- many at once, and words

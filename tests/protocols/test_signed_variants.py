@@ -158,9 +158,9 @@ def test_every_burst_that_fits_is_drawn(room: int) -> None:
 
 def test_rounding_is_two_units_for_every_entry_of_a_table() -> None:
     table = Signed(QUARTER, (QUARTER,), 2, 4)._table(1)  # noqa: SLF001 - of no answer
-    bursts, mean = len(table.bursts.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
+    bursts, mean = len(table.bursts.number.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
     kinds = 4 + 4 + 1
-    assert table.rounding * 2.0**128 == pytest.approx(2 * (bursts + kinds * mean), rel=1e-9)
+    assert table.bursts.rounding * 2.0**128 == pytest.approx(2 * (bursts + kinds * mean), rel=1e-9)
 
 
 def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> None:

@@ -208,17 +208,23 @@ class SignedError(EstimateError):
         return min(_decay(ratio) / weight for weight, ratio in self.noise.parts) / self.step
 
     def rest_cumulants(self, tilts: Floats) -> Floats:
-        """Return g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part."""
-        exponent = float(self.noise.exponent(self.reports))
-        return cumulant_of_difference(self.noise.parts, exponent, self.step * tilts)
+        """Return g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part, and of units."""
+        exponent, drift = float(self.noise.exponent(self.reports)), self._drift
+        return cumulant_of_difference(self.noise, exponent, self.step * tilts) - drift * tilts
 
-    def law(self, tail: float, sign: int) -> _Law | None:  # noqa: ARG002 - it is symmetric
-        """Return the law of the noise, rounded up where it is long."""
-        found = law_of_difference(self.noise.parts, self.noise.exponent(self.reports), tail)
+    @property
+    def _drift(self) -> float:
+        return float(self.noise.drift(self.reports)) * self.step
+
+    def law(self, tail: float, sign: int) -> _Law | None:
+        """Return the law of the noise, or of its mirror image, rounded up where it is long."""
+        noise = self.noise if sign > 0 else self.noise.mirrored
+        found = law_of_difference(noise, self.noise.exponent(self.reports), tail)
         if found is None:
             return None
         step, law = found
         places = np.arange(law.start, law.stop, dtype=np.float64) * (step * self.step)
+        places -= sign * self._drift
         return _Law(places, law.mass, law.relative, law.missing)
 
 

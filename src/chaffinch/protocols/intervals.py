@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.errors.checks import real, whole
 from chaffinch.privacy.numerics import laws, special
-from chaffinch.privacy.numerics.floods import negative_binomial
+from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma
 from chaffinch.privacy.numerics.roots import bisect_whole
@@ -188,8 +188,11 @@ def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
     """
     tail = _HALF * alpha
     if isinstance(noise, SignedNoise):
-        law = _tail_of_difference(noise.parts, noise.exponent(reports), tail)
-        return law.met(tail) / noise.gain
+        exponent, drift = noise.exponent(reports), float(noise.drift(reports))
+        above, below = (
+            _tail_of_difference(one, exponent, tail).met(tail) for one in (noise, noise.mirrored)
+        )
+        return max(above - drift, below + drift) / noise.gain
     if isinstance(noise, SeenDecoys):
         # Hardly ever do as many arrive as are counted with: ends are those of their number alone.
         arrived, share = int(noise.arrived.max()), Fraction(1, noise.values)
@@ -569,7 +572,7 @@ def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
 
 
 # ----------------------------------------------------------------------------
-# Signed noise does not depend on the count: one critical value serves every tally.
+# Signed noise does not depend on the count: one critical value of either side serves every tally.
 
 _TILTS = np.geomspace(1e-6, 1.0, 2_000)[:-1]
 """Where a generating function is looked at, in shares of the tilt at which it is infinite."""
@@ -580,51 +583,53 @@ def _around_tallies(
 ) -> tuple[Counts, Counts]:
     """Return the counts that a tally does not reject, where tally = base + slope·count + D."""
     seen = _whole_tallies(tallies)
-    critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
-    centre, gain = seen - int(noise.base(reports)), noise.gain
-    # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
-    # In whole numbers: the least h with centre − gain·h < critical, the largest with > −critical.
-    low = (centre - critical) // gain + 1
-    high = -((-centre - critical) // gain) - 1
+    exponent = noise.exponent(reports)
+    above, below = (_critical_difference(one, exponent, tail) for one in (noise, noise.mirrored))
+    centre, gain = seen - reports * (1 - noise.gain), noise.gain
+    # A count h is rejected if tally − base − gain·h ≥ above, or ≤ −below. In whole numbers: the
+    # least h with centre − gain·h < above, the largest with > −below.
+    low = (centre - above) // gain + 1
+    high = -((-centre - below) // gain) - 1
     low, high = np.clip(low, 0, reports), np.clip(high, 0, reports)
     return np.minimum(low, high), np.maximum(low, high)
 
 
 @lru_cache(maxsize=64)
-def _critical_difference(
-    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
-) -> int:
+def _critical_difference(noise: SignedNoise, exponent: Fraction, tail: float) -> int:
     """Return the least c, or one a little above it, with P[D ≥ c] ≤ ``tail``.
 
-    D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
-    rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
+    D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial, and of the units. A
+    long law is rounded up to a lattice, which moves c up only; what windows lack is added to the
+    tail.
     """
-    return _tail_of_difference(parts, exponent, tail).critical(tail)
+    return _tail_of_difference(noise, exponent, tail).critical(tail)
 
 
-def _tail_of_difference(
-    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
-) -> _Tail:
+def _tail_of_difference(noise: SignedNoise, exponent: Fraction, tail: float) -> _Tail:
     """Return the right tail of D, on a lattice; where the law is too long, what a bound leaves."""
-    found = law_of_difference(parts, exponent, tail)
+    found = law_of_difference(noise, exponent, tail)
     if found is None:
-        return _Tail.before(_chernoff_difference(parts, float(exponent), tail))
+        return _Tail.before(_chernoff_difference(noise, float(exponent), tail))
     step, law = found
     return _Tail.of(step * law.start, step, law)
 
 
 def law_of_difference(
-    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
+    noise: SignedNoise, exponent: Fraction, tail: float
 ) -> tuple[int, Law] | None:
     """Return a step, and the law of D in such steps, rounded up to one; None where it is too long.
 
     What windows lack is two ten-thousandths of ``tail``.
     """
-    # All masses are worked out from P[Z = 0] = (1 − a)^g, which must stay a float.
-    if any(-float(exponent) * math.log1p(-float(a)) > _MOST_EXPONENT for _, a in parts):
+    # All masses are worked out from P[Z = 0] = (1 − a)^g, or from P[R = 0], which must stay a
+    # float.
+    none = [-math.log1p(-float(ratio)) for _, ratio in noise.parts]
+    none += [float(rate) for _, rate in noise.units]
+    if float(exponent) * max(none) > _MOST_EXPONENT:
         return None
-    cut = Wide(tail) * Wide(1e-4) / len(parts)
-    scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in parts]
+    cut = Wide(tail) * Wide(1e-4) / (len(noise.parts) + len(noise.units))
+    scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in noise.parts]
+    scattered += [_singles(weight, rate * exponent, cut) for weight, rate in noise.units]
     # Steps so long that about twice ``_MOST_POINTS`` are left.
     span = sum(int(np.ptp(places)) for places, _ in scattered)
     step = 1 + span // (2 * _MOST_POINTS)
@@ -645,6 +650,13 @@ def _difference(
     return weight * places, _sum(blocks, replace(blocks, mass=blocks.mass[::-1]))
 
 
+def _singles(weight: int, rate: Fraction, cut: Any) -> tuple[NDArray[np.int64], Law]:
+    """Return places of weight times a Poisson number, in order, and their masses."""
+    law = Flood((rate,), Fraction(0)).law(cut)
+    places = weight * np.arange(len(law.mass))
+    return (places, law) if weight > 0 else (places[::-1], replace(law, mass=law.mass[::-1]))
+
+
 def _on_lattice(places: NDArray[np.int64], law: Law, step: int) -> Law:
     """Return a law on multiples of ``step``, each place moved up to the next of them."""
     points = -(-places // step)
@@ -653,23 +665,24 @@ def _on_lattice(places: NDArray[np.int64], law: Law, step: int) -> Law:
     return Law(int(points[0]), mass, law.relative + gamma(float(step)), law.missing)
 
 
-def _chernoff_difference(
-    parts: tuple[tuple[int, Fraction], ...], exponent: float, tail: float
-) -> int:
+def _chernoff_difference(noise: SignedNoise, exponent: float, tail: float) -> int:
     """Return a c with P[D ≥ c] ≤ ``tail`` from the generating function of D (Chernoff)."""
     # E[e^(t·D)] is finite for weight·t < −ln(ratio) of every part.
-    tilts = _TILTS * min(-math.log(ratio) / weight for weight, ratio in parts)
-    places = (cumulant_of_difference(parts, exponent, tilts) - math.log(tail)) / tilts
+    tilts = _TILTS * min(-math.log(ratio) / weight for weight, ratio in noise.parts)
+    places = (cumulant_of_difference(noise, exponent, tilts) - math.log(tail)) / tilts
     # One more than the next whole number: the formulas lose less than 1e-12 of it by rounding.
     return math.ceil(float(places.min())) + 1
 
 
-def cumulant_of_difference(
-    parts: tuple[tuple[int, Fraction], ...], exponent: float, tilts: Floats
-) -> Floats:
-    """Return ln E[e^(t·D)]: g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part."""
+def cumulant_of_difference(noise: SignedNoise, exponent: float, tilts: Floats) -> Floats:
+    """Return ln E[e^(t·D)]: g·ln((1 − a)²/((1 − a·e^(wt))(1 − a·e^(−wt)))) for every part.
+
+    And g·μ·(e^(wt) − 1) for every kind of units.
+    """
     total = np.zeros_like(tilts)
-    for weight, ratio in parts:
+    for weight, rate in noise.units:
+        total += exponent * float(rate) * np.expm1(weight * tilts)
+    for weight, ratio in noise.parts:
         # The denominator is (1 − a)² − 4a·sinh²(wt/2), which keeps its digits near 0.
         fall = 4.0 * float(ratio / (1 - ratio) ** 2)
         total -= exponent * np.log1p(-fall * np.sinh(0.5 * weight * tilts) ** 2)

@@ -17,7 +17,7 @@ does not depend on it, the difference of two negative binomials.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -257,7 +257,8 @@ class SignedNoise(TallyNoise):
     The noise is a sum over ``parts``, each a weight and a ratio: the weight times the difference
     of two negative binomials with the ratio and the exponent reports/``cut_for``. Where every
     report says yes or no, a no counts −1, so that ``gain`` is 2 and the tally of nobody is minus
-    the number of reports.
+    the number of reports. Single ``units``, each a weight and a rate, add the weight times a
+    Poisson number; their mean is part of the tally of nobody.
 
     >>> noise = SignedNoise(((1, Fraction(1, 2)),), 100, gain=2)
     >>> noise.estimate([-100, 40], reports=100)
@@ -267,6 +268,14 @@ class SignedNoise(TallyNoise):
     parts: tuple[tuple[int, Fraction], ...]
     cut_for: int
     gain: int = 1
+    units: tuple[tuple[int, Fraction], ...] = ()
+
+    @property
+    def mirrored(self) -> SignedNoise:
+        """Return the law of the noise with the other sign: what differs are the units."""
+        if not self.units:
+            return self
+        return replace(self, units=tuple((-weight, rate) for weight, rate in self.units))
 
     @property
     def slope(self) -> Fraction:
@@ -281,24 +290,32 @@ class SignedNoise(TallyNoise):
         g·Σk^(m−1)·a^k ≤ (m − 1)!·g·a/(1 − a)^m, which is at most m!/2·V·c^(m−2) with this c.
         Cumulants of a sum add up, and a weight multiplies c.
         """
+        # Of w times a Poisson number it is w/3, and the weights of units are smaller.
         return max(weight / float(1 - ratio) for weight, ratio in self.parts)
 
     def base(self, reports: int) -> Fraction:
         """Return the mean tally of a value that nobody holds."""
-        return Fraction(reports * (1 - self.gain))
+        return reports * (1 - self.gain) + self.drift(reports)
+
+    def drift(self, reports: int) -> Fraction:
+        """Return the mean of the noise: that of the units."""
+        rate = sum((weight * rate for weight, rate in self.units), Fraction(0))
+        return self.exponent(reports) * rate
 
     def exponent(self, reports: int) -> Fraction:
         """Return the exponent of the negative binomials."""
         return Fraction(reports, self.cut_for)
 
     def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
-        """Return the sum of weight²·2·g·a/(1 − a)², whatever the count is."""
-        each = (2 * weight**2 * a / (1 - a) ** 2 for weight, a in self.parts)
+        """Return the sum of weight²·2·g·a/(1 − a)², and of units, whatever the count is."""
+        each = [2 * weight**2 * a / (1 - a) ** 2 for weight, a in self.parts]
+        each += [weight**2 * rate for weight, rate in self.units]
         return np.full(np.shape(held), float(self.exponent(reports) * sum(each)))
 
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
-        """Return the sum of weight⁴·2·g·a·(1 + 4a + a²)/(1 − a)⁴."""
-        each = (2 * w**4 * a * (1 + 4 * a + a * a) / (1 - a) ** 4 for w, a in self.parts)
+        """Return the sum of weight⁴·2·g·a·(1 + 4a + a²)/(1 − a)⁴, and of units."""
+        each = [2 * w**4 * a * (1 + 4 * a + a * a) / (1 - a) ** 4 for w, a in self.parts]
+        each += [weight**4 * rate for weight, rate in self.units]
         return np.full(np.shape(held), float(self.exponent(reports) * sum(each)))
 
 

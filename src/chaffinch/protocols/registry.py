@@ -15,6 +15,7 @@ PROTOCOLS: dict[str, str] = {
     "flipped-decoys": "chaffinch.protocols.flipped_decoys.FlippedDecoys",
     "encoded": "chaffinch.protocols.encoded.Encoded",
     "signed-decoys": "chaffinch.protocols.signed.Signed",
+    "weighted": "chaffinch.protocols.weighted.Weighted",
 }
 """Each kind of protocol, as plan files call it, with its class by its whole name."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch import privacy, protocols, sampling
+from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
-    GRAIN,
     LEAST_SHARE,
     LITTLE_NOISE,
     Coded,
@@ -45,8 +44,9 @@ from chaffinch.protocols.base import (
     number_question,
     round_by_chance,
 )
+from chaffinch.protocols.bursts import EXACT, Bursts, decimal_of, geometric_rate, series
 from chaffinch.questions import Question
-from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli
+from chaffinch.sampling import Words, below
 from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
 
 _SIGNS = "+\N{MINUS SIGN}"
-_NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
 _LARGEST_RATIO, _LARGEST_ROOM = Fraction((1 << 30) - 1, 1 << 30), 4096
@@ -225,7 +224,11 @@ class Signed(Protocol):
         """Return how far the noise of one report can be from its law: cut off, or rounded."""
         chance = self._bursts(question).tail(self.room + 1)
         # Tables of noise that does not fit anyway need not be made, and may be long.
-        return chance if chance == 1 else chance + self._table(len(self.labels(question))).rounding
+        return (
+            chance
+            if chance == 1
+            else chance + self._table(len(self.labels(question))).bursts.rounding
+        )
 
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
         """Send the answer and, now and then, bursts of noise, which know nothing of it."""
@@ -272,20 +275,9 @@ class Signed(Protocol):
         """Return the codes of the noise of so many reports."""
         values = len(self.labels(question))
         table = self._table(values)
-        # Many at the cost of those who send; one device by one coin, whatever its result.
-        senders = (
-            len(sampling.positions(words, table.any_burst, reports))
-            if reports > 1
-            else int(bernoulli(words, table.any_burst, 1)[0])
-        )
+        senders, owner, kinds = table.bursts.draw(words, reports)
         if not senders:
             return np.empty(0, np.int64)
-        bursts = table.bursts.draw(words, senders)
-        # `any_burst` is rounded up. What the table leaves over is that rounding: no burst after
-        # all.
-        bursts[bursts == len(table.bursts.weights)] = 0
-        owner = np.repeat(np.arange(senders), bursts)
-        kinds = table.kinds.draw(words, len(owner))
         places = below(words, values, len(owner)).astype(np.int64)
         # One answer has several values or several digits, never both.
         places += table.digits[kinds]
@@ -564,17 +556,12 @@ def _steps_for(crowd: int, epsilon: float, count: int, most_messages: int) -> tu
 
 @dataclass(frozen=True, eq=False)
 class _BurstTable:
-    """How a device draws noise: whether there is any, how many bursts, and of which kind."""
+    """How a device draws noise, and what the kinds of bursts are made of."""
 
-    any_burst: int
-    """The chance of any burst, rounded up, in units of 2⁻⁶⁴."""
-    bursts: ChanceTable
-    kinds: ChanceTable
+    bursts: Bursts
     digits: NDArray[np.int64]
     pluses: NDArray[np.int64]
     minuses: NDArray[np.int64]
-    rounding: float
-    """A bound on the total variation between what is drawn and the law of the noise."""
 
 
 def _messages(protocol: Signed, values: int) -> NoiseMessages:
@@ -594,64 +581,26 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     do not fit into a report are left out: they would be dropped. The kinds of several digits
     stand one behind another, and Λ is the sum of theirs.
     """
-    # Entries are whole numbers of 2⁻¹²⁸, about 3e-39: what 60 digits round is far below one.
-    exact = Context(prec=60)
     total, kinds, digits, pluses, minuses = Decimal(0), [], [], [], []
     sizes = range(1, protocol.room + 1)
     for place, digit in enumerate(protocol.digits):
-        ratio = _decimal(digit.ratio, exact)
-        flood = [_decimal(rate, exact) for rate in digit.flood]
-        single = _series(ratio, protocol.room, exact)
+        ratio = decimal_of(digit.ratio)
+        flood = [decimal_of(rate) for rate in digit.flood]
+        single = series(ratio, protocol.room)
         # k pairs are 2k messages.
         pairs = flood[: protocol.room // 2]
-        # Σ a^k/k = −ln(1 − a), for either sign. Λ also counts the kinds that are left out: what the
-        # table leaves over is theirs, and sends nothing.
-        both = exact.multiply(Decimal(-2), exact.ln(exact.subtract(Decimal(1), ratio)))
+        # Λ also counts the kinds that are left out: what the table leaves over is theirs, and sends
+        # nothing.
+        both = EXACT.multiply(Decimal(2), geometric_rate(ratio))
         for rate in (both, *flood):
-            total = exact.add(total, rate)
+            total = EXACT.add(total, rate)
         kinds += [*single, *single, *pairs]
         digits += [place] * (2 * len(single) + len(pairs))
         pluses += [*sizes, *(0 for _ in sizes), *range(1, len(pairs) + 1)]
         minuses += [*(0 for _ in sizes), *sizes, *range(1, len(pairs) + 1)]
-    mean = exact.divide(exact.multiply(total, Decimal(values)), Decimal(protocol.cut_for))
-    # Not −mean: an operator would round to the digits of another context.
-    none = exact.exp(exact.minus(mean))
-    some = exact.subtract(Decimal(1), none)
-    any_burst = min(int(exact.multiply(some, Decimal(GRAIN))) + 1, GRAIN)
-    chances: list[Decimal] = []
-    chance = none
-    # Chances rise up to the mean: a tiny one before it is not the end of them.
-    while not chances or chance > _NEVER or len(chances) < mean:
-        chance = exact.divide(exact.multiply(chance, mean), Decimal(len(chances) + 1))
-        # Given any burst, at the chance with which it is really drawn: the product is the Poisson
-        # law.
-        chances.append(exact.divide(exact.multiply(chance, Decimal(GRAIN)), Decimal(any_burst)))
-    # A report draws ``mean`` kinds on average, and each draw may be off by every entry's rounding.
-    entries = len(chances) + len(kinds) * float(mean)
     return _BurstTable(
-        any_burst=any_burst,
-        bursts=ChanceTable((0, *_weights(chances, exact))),
-        kinds=ChanceTable(_weights([exact.divide(one, total) for one in kinds], exact)),
+        bursts=Bursts.of(kinds, total, Fraction(values, protocol.cut_for)),
         digits=np.array([*digits, 0], np.int64),
         pluses=np.array([*pluses, 0], np.int64),
         minuses=np.array([*minuses, 0], np.int64),
-        # Each entry is rounded down by less than two units; what is never drawn is below 1e-50.
-        rounding=2.0 * entries * 2.0**-128 + 1e-50,
     )
-
-
-def _series(ratio: Decimal, size: int, exact: Context) -> list[Decimal]:
-    """Return ratio^k/k for k = 1 … size."""
-    power, found = Decimal(1), []
-    for k in range(1, size + 1):
-        power = exact.multiply(power, ratio)
-        found.append(exact.divide(power, Decimal(k)))
-    return found
-
-
-def _weights(chances: Sequence[Decimal], exact: Context) -> tuple[int, ...]:
-    return tuple(int(exact.multiply(chance, Decimal(SCALE))) for chance in chances)
-
-
-def _decimal(value: Fraction, exact: Context) -> Decimal:
-    return exact.divide(Decimal(value.numerator), Decimal(value.denominator))

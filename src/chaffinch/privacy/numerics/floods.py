@@ -209,19 +209,21 @@ class NoiseMessages:
 
     Each of ``parts`` is a ratio and a flood, ``scale`` times over: both signs negative binomial
     with the ratio and the exponent ``scale``, and bursts of k pairs, 2k messages, at the rates
-    ``scale``·``flood[k − 1]``. Doubles are enough: all sums are of positive terms, and ends are
-    moved by far more than they lose.
+    ``scale``·``flood[k − 1]``. Other ``bursts`` have so many messages and such a rate each. Doubles
+    are enough: all sums are of positive terms, and ends are moved by far more than they lose.
     """
 
     parts: tuple[tuple[float, tuple[float, ...]], ...]
     scale: float
+    bursts: tuple[tuple[int, float], ...] = ()
 
     @property
     def mean(self) -> float:
         """Return the expected number."""
         signs = sum(2.0 * ratio / (1.0 - ratio) for ratio, _ in self.parts)
         pairs = sum(k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1))
-        return self.scale * (signs + 2.0 * pairs)
+        others = sum(size * rate for size, rate in self.bursts)
+        return self.scale * (signs + 2.0 * pairs + others)
 
     @property
     def variance(self) -> float:
@@ -230,17 +232,18 @@ class NoiseMessages:
         pairs = sum(
             k * k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1)
         )
-        return self.scale * (signs + 4.0 * pairs)
+        others = sum(size * size * rate for size, rate in self.bursts)
+        return self.scale * (signs + 4.0 * pairs + others)
 
     @property
     def grain(self) -> float:
         """Return Bernstein's constant: bursts of 2K messages, or any that grow rare like r^k."""
-        sizes = (max(1.0 / (1.0 - ratio), 2.0 * len(flood) / 3.0) for ratio, flood in self.parts)
-        return max(sizes)
+        sizes = [max(1.0 / (1.0 - ratio), 2.0 * len(flood) / 3.0) for ratio, flood in self.parts]
+        return max([*sizes, *(size / 3.0 for size, _ in self.bursts)])
 
     def times(self, reports: int) -> NoiseMessages:
         """Return the law of so many reports together."""
-        return NoiseMessages(self.parts, self.scale * reports)
+        return NoiseMessages(self.parts, self.scale * reports, self.bursts)
 
     def tail(self, first: int) -> float:
         """Return an upper end of the chance of ``first`` messages or more."""
@@ -305,12 +308,15 @@ class NoiseMessages:
             steps += 2.0 * self.scale * ratio ** np.arange(1.0, size)
             for k, rate in enumerate(flood[: (size - 1) // 2], start=1):
                 steps[2 * k - 1] += 2.0 * k * self.scale * rate
+        for messages, rate in self.bursts:
+            if messages < size:
+                steps[messages - 1] += messages * self.scale * rate
         return steps
 
     def _chernoff(self, first: int) -> float:
         # Below the pole of the signs, and such that e^(tilt·2K) of the longest burst stays a float.
-        ends = ((-math.log(ratio), 300.0 / max(2 * len(flood), 1)) for ratio, flood in self.parts)
-        most = min(min(end) for end in ends)
+        ends = [min(-math.log(ratio), 150.0 / max(len(flood), 1)) for ratio, flood in self.parts]
+        most = min([*ends, *(300.0 / messages for messages, _ in self.bursts)])
         tilts = np.geomspace(1e-6, 1.0, _TILTS)[:-1] * most
         return float(np.exp(np.min(self._log_moment(tilts) - tilts * first)) * (1 + 1e-9))
 
@@ -321,6 +327,8 @@ class NoiseMessages:
             total += 2.0 * (math.log1p(-ratio) - np.log1p(-ratio * np.exp(tilts)))
             sizes = np.arange(1.0, len(flood) + 1)
             total += np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(flood, dtype=np.float64)
+        for messages, rate in self.bursts:
+            total += rate * np.expm1(messages * tilts)
         return np.asarray(self.scale * total)
 
 

@@ -1,0 +1,524 @@
+"""Weighted numbers: a sum in a message or two, among noise that cancels but for the sum's own.
+
+Source: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021 for clear messages among zero-sum noise; the
+codes and the chain of units are proved in docs/concepts/weighted-numbers.md. A number is rounded to
+C·2^D steps and sent as one code for each group of binary levels; every message has a weight, and
+the weights of an answer add up to it. The noise of all users together is what a trusted centre
+would add, hidden by atoms that add up to nothing. There is no local protection, and the number of
+messages of a report tells about its noise, never about its answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import privacy, protocols
+from chaffinch.errors import InvalidInput, checks
+from chaffinch.privacy.numerics.floods import NoiseMessages
+from chaffinch.protocols.base import (
+    LITTLE_NOISE,
+    Coded,
+    EncodingSeconds,
+    Protocol,
+    Reading,
+    Thermometer,
+    Variant,
+    amount_text,
+    check_chance,
+    number_question,
+    round_by_chance,
+)
+from chaffinch.protocols.bursts import EXACT, Bursts, decimal_of, geometric_rate, series
+from chaffinch.questions import Question
+from chaffinch.sampling import Words, below
+from chaffinch.wire.batches import Counts
+
+if TYPE_CHECKING:
+    from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
+
+_LARGEST_RATIO, _LARGEST_ROOM, _MOST_STEPS = Fraction((1 << 30) - 1, 1 << 30), 4096, 1 << 20
+_MOST_CODES = 1 << 20
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Weighted(Protocol):
+    """A number of ``tops``·2^levels steps as clear codes, and a share of noise cut for ``cut_for``.
+
+    ``levels`` has the rates of single units at the levels of each code, the lowest first. The sum
+    has geometric noise with ``ratio`` in tops of either sign. ``code_flood``, ``link_flood`` and
+    ``top_flood`` hold the rates of bursts of 1, 2, … atoms of each code, of each level's links, and
+    of pairs of tops. With a ``whole_flood`` an answer is a single code. A report has room for
+    ``room`` messages of noise; more are dropped, all of them.
+    """
+
+    tops: int
+    levels: tuple[tuple[Fraction, ...], ...]
+    ratio: Fraction
+    code_flood: tuple[Fraction, ...]
+    link_flood: tuple[Fraction, ...]
+    top_flood: tuple[Fraction, ...]
+    cut_for: int
+    room: int
+    whole_flood: tuple[Fraction, ...] | None = None
+
+    kind: ClassVar[str] = "weighted"
+    shapes: ClassVar[tuple[str, ...]] = ("number",)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
+    sizes_tell_noise: ClassVar[bool] = True
+    clear: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks.whole("number of users that noise is cut for", self.cut_for, least=1)
+        checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
+        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
+        self._seen(Fraction(1))  # which checks all other parameters
+        if self.resolution > _MOST_STEPS or self.layout.size > _MOST_CODES:
+            rule = f"of at most {_MOST_STEPS:,} steps and {_MOST_CODES:,} codes"
+            raise InvalidInput("weighted number", rule, self.resolution)
+
+    def check(self, question: Question) -> None:
+        """Refuse anything but a number of which the mean is asked."""
+        super().check(question)
+        if getattr(question, "quantiles", False):
+            raise InvalidInput("question", "one about the mean, without quantiles", question.kind)
+
+    @cached_property
+    def resolution(self) -> int:
+        """Return the steps of a number."""
+        return self.tops << sum(map(len, self.levels))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return which codes there are, and what they weigh."""
+        return Layout.of(
+            self.tops, tuple(map(len, self.levels)), whole=self.whole_flood is not None
+        )
+
+    def _seen(self, share: Fraction) -> privacy.WeightedNumbers:
+        return privacy.WeightedNumbers(
+            tops=self.tops,
+            levels=self.levels,
+            ratio=self.ratio,
+            code_flood=self.code_flood,
+            link_flood=self.link_flood,
+            top_flood=self.top_flood,
+            whole_flood=self.whole_flood,
+            share=share,
+        )
+
+    # -------------------------------------------------------------------- what is sent
+
+    def labels(self, question: Question) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the total: that is all that is counted."""
+        return ("total",)
+
+    def codes(self, question: Question) -> int:  # noqa: ARG002
+        """Return the codes of answers, units and tops."""
+        return self.layout.size
+
+    def message_names(self, question: Question) -> tuple[str, ...]:
+        """Return by how much each message moves the sum; those that are alike are told apart."""
+        number, found = number_question(question), []
+        for code, weight in enumerate(self.layout.weights.tolist()):
+            part, sign = self.layout.part_of(code), "+" if weight > 0 else "\N{MINUS SIGN}"
+            moved = amount_text(number, abs(weight) / self.resolution, sign=sign if weight else "")
+            found.append(f"{part}: {moved}")
+        return tuple(found)
+
+    def answer_messages(self, question: Question) -> int:  # noqa: ARG002
+        """Return a code of each group, or one whole code."""
+        return len(self.levels) if self.whole_flood is None else 1
+
+    def report_slots(self, question: Question) -> int:
+        """Return the messages of the answer and the room for noise."""
+        return self.answer_messages(question) + self.room
+
+    def expected_messages(self, question: Question) -> float:
+        """Return the messages of the answer and the mean of the noise."""
+        return self.answer_messages(question) + self._messages.mean
+
+    def influence(self, question: Question, slots: int) -> float:  # noqa: ARG002
+        """Return how many ranges one report can move a sum: all its messages of the largest weight.
+
+        And the answer that it should have sent is missing.
+        """
+        most = int(np.abs(self.layout.weights).max())
+        return slots * most / self.resolution + 1.0
+
+    def overflow(self, question: Question) -> float:  # noqa: ARG002
+        """Return how far the noise of one report can be from its law: cut off, or rounded."""
+        chance = self._messages.tail(self.room + 1)
+        # Tables of noise that does not fit anyway need not be made, and may be long.
+        return chance if chance == 1 else chance + self._noise.bursts.rounding
+
+    def encode_one(self, question: Question, answer: Any, words: Words) -> Codes:  # noqa: ARG002
+        """Send the codes of the answer and, now and then, bursts that know nothing of it."""
+        steps = round_by_chance(np.asarray(answer).reshape(1), self.resolution, words)
+        held = self.layout.answer(steps)[0]
+        codes, times = self._noise_codes(1, words)
+        return np.concatenate([held, np.repeat(codes, times)])
+
+    def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:  # noqa: ARG002
+        """Draw which reports have any noise, and their bursts; count what is sent in all."""
+        steps = round_by_chance(answers, self.resolution, words)
+        size = self.layout.size
+        sent = np.bincount(self.layout.answer(steps).ravel(), minlength=size)
+        codes, times = self._noise_codes(len(answers), words)
+        # In the order of the codes: which of them are noise must not show.
+        sent += np.bincount(codes, times, minlength=size).astype(np.int64)
+        return Coded(np.repeat(np.arange(size, dtype=np.uint32), sent))
+
+    def _noise_codes(self, reports: int, words: Words) -> tuple[Codes, Codes]:
+        """Return codes of the noise of so many reports, and how often each of them is sent."""
+        noise, atoms = self._noise, self.layout.atoms
+        senders, owner, kinds = noise.bursts.draw(words, reports)
+        atom = noise.first[kinds]
+        for choices in np.unique(noise.choices[kinds]):
+            # Of kinds with several atoms each is as likely as another.
+            some = noise.choices[kinds] == choices
+            atom[some] += below(words, int(choices), int(some.sum())).astype(np.int64)
+        times = noise.times[kinds]
+        # Noise that does not fit is dropped whole: the chance of that is charged to delta.
+        lengths = atoms.lengths[atom]
+        sizes = np.bincount(owner, times * lengths, minlength=senders)
+        fits = sizes[owner] <= self.room
+        atom, times, lengths = atom[fits], times[fits], lengths[fits]
+        return atoms.codes_of(atom), np.repeat(times, lengths)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[int, int, int, Fraction]]:
+        """Return all bursts but single tops: their first atom, its choices, atoms, and the rate."""
+        parts = self.layout.atoms.parts
+        rates = [rate for group in self.levels for rate in group]
+        found = [(parts["units"][0] + level, 1, 1, rate) for level, rate in enumerate(rates)]
+        floods = {"codes": self.code_flood, "links": self.link_flood, "pairs": self.top_flood}
+        if self.whole_flood is not None:
+            floods["whole"] = self.whole_flood
+        for name, flood in floods.items():
+            first, choices = parts[name]
+            found += [(first, choices, k, choices * rate) for k, rate in enumerate(flood, start=1)]
+        return found
+
+    @cached_property
+    def _noise(self) -> _NoiseTable:
+        kinds = [(*one[:3], decimal_of(one[3])) for one in self._kinds]
+        first, _ = self.layout.atoms.parts["tops"]
+        ratio, total = decimal_of(self.ratio), Decimal(0)
+        for *_, rate in kinds:
+            total = EXACT.add(total, rate)
+        total = EXACT.add(total, EXACT.multiply(Decimal(2), geometric_rate(ratio)))
+        for sign in (0, 1):
+            single = enumerate(series(ratio, self.room), start=1)
+            kinds += [(first + sign, 1, k, rate) for k, rate in single]
+        # What the table leaves over has more tops than fit, and sends nothing.
+        columns = np.array([[*one[:3]] for one in kinds] + [[first, 1, 0]], np.int64)
+        bursts = Bursts.of([one[3] for one in kinds], total, Fraction(1, self.cut_for))
+        return _NoiseTable(bursts, columns[:, 0], columns[:, 1], columns[:, 2])
+
+    @cached_property
+    def _messages(self) -> NoiseMessages:
+        """Return the law of the number of noise messages of one report."""
+        atoms, bursts = self.layout.atoms, dict[int, float]()
+        pairs, _ = atoms.parts["pairs"]
+        for first, choices, times, rate in self._kinds:
+            if first == pairs:
+                continue
+            lengths, number = np.unique(atoms.lengths[first : first + choices], return_counts=True)
+            for length, share in zip(lengths.tolist(), (number / choices).tolist(), strict=True):
+                size = times * length
+                bursts[size] = bursts.get(size, 0.0) + float(rate) * share
+        tops = float(self.ratio), tuple(map(float, self.top_flood))
+        return NoiseMessages((tops,), 1 / self.cut_for, tuple(sorted(bursts.items())))
+
+    # -------------------------------------------------------------------- what it is worth
+
+    def mechanism(self, question: Question, users: int) -> privacy.Mechanism:  # noqa: ARG002
+        """Return the view of weighted numbers from so many honest users."""
+        return self._seen(Fraction(users, self.cut_for))
+
+    @property
+    def thermometer(self) -> Thermometer:
+        """Return the steps of numbers, of which only the total is seen."""
+        return Thermometer(self.resolution, together=True, noise=self._law)
+
+    def noise(self, question: Question) -> SignedNoise:  # noqa: ARG002
+        """Return the law of the sum."""
+        return self._law
+
+    @cached_property
+    def _law(self) -> SignedNoise:
+        rates = [rate for group in self.levels for rate in group]
+        top = (1 << len(rates), self.ratio)
+        units = tuple(((-2) ** level, rate) for level, rate in enumerate(rates))
+        # A number counts its steps as reports, so its noise is cut for as many times more of them.
+        return protocols.noise.SignedNoise((top,), self.cut_for * self.resolution, 1, units)
+
+    def standard_error(self, question: Question, reports: int) -> float:  # noqa: ARG002
+        """Return the standard error of a sum in units of the range."""
+        noise = float(self._law.standard_error(reports * self.resolution))
+        # Rounding to steps scatters by at most half of one for every person.
+        return math.hypot(noise, math.sqrt(reports) / 2.0) / self.resolution
+
+    def read(self, question: Question, counts: Counts, reports: int) -> Reading:  # noqa: ARG002
+        """Return the weight of all messages, counted from the low end of the range."""
+        total = counts @ self.layout.weights + reports * (self.resolution // 2)
+        return Reading(np.asarray(total)[..., None], self._law)
+
+    def messages_of_all(self, question: Question, people: int) -> MessageNoise:
+        """Return the messages of the answers, and those of bursts."""
+        noise = self._messages.times(people)
+        answers = people * self.answer_messages(question)
+        return protocols.noise.MessageNoise(answers + noise.mean, noise.variance, noise.grain)
+
+    def least_messages(self, question: Question, users: int) -> int:
+        """Return how many messages a batch must have: fewer would mean that noise is missing."""
+        noise = self._messages.times(users).least(LITTLE_NOISE)
+        return users * self.answer_messages(question) + noise
+
+    def draw_tallies(
+        self,
+        question: Question,  # noqa: ARG002 - it is a number
+        truth: Truth,
+        runs: int,
+        draws: Draws,
+        places: Places,
+    ) -> Counts:
+        """Draw the counts of all codes together; there is one place, the total."""
+        share, atoms = truth.people / self.cut_for, self.layout.atoms
+        found = np.zeros((runs, self.layout.size), np.int64)
+        sent = np.zeros((runs, len(atoms.lengths)), np.int64)
+        for first, choices, times, rate in self._kinds:
+            each = draws.poisson(share * float(rate) / choices, (runs, choices))
+            sent[:, first : first + choices] += times * each
+        first, _ = atoms.parts["tops"]
+        sent[:, first : first + 2] += draws.negative_binomial(
+            share, float(1 - self.ratio), (runs, 2)
+        )
+        for atom, codes in enumerate(atoms.lists):
+            for code in codes:
+                found[:, code] += sent[:, atom]
+        shares = truth.shares
+        assert shares is not None  # noqa: S101 - numbers have them
+        full, chances = truth.rounding(self.resolution)
+        for run in range(runs):
+            more = draws.binomial(truth.counts, chances)
+            for steps, number in ((full, truth.counts - more), (full + 1, more)):
+                held = number > 0
+                answers = self.layout.answer(steps[held])
+                np.add.at(found[run], answers, number[held][:, None])
+        assert len(places) == 1  # noqa: S101 - the total
+        return found
+
+    # -------------------------------------------------------------------- for planner and people
+
+    @classmethod
+    def only_by_wish(cls, question: Question) -> bool:  # noqa: ARG003
+        """Return true: nothing is left of a report that is seen alone."""
+        return True
+
+    @classmethod
+    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:  # noqa: ARG003
+        """Return no ways yet: whoever takes it names all parameters."""
+        return []
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return f"weighted, {self.resolution} steps"
+
+    def sentence(self) -> str:
+        """Return what a device does."""
+        count = "one code" if self.whole_flood is not None else f"{len(self.levels)} codes"
+        return (
+            f"the number is rounded to {self.resolution:,} steps and sent in clear as {count}, "
+            f"among messages that add up to nothing, of which every device sends a "
+            f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
+            "noise: whoever opens reports must not work with the analyzer)"
+        )
+
+
+# ----------------------------------------------------------------------------
+# Codes and atoms.
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Sets of messages that are sent together, in parts that are drawn alike."""
+
+    lists: tuple[tuple[int, ...], ...]
+    parts: dict[str, tuple[int, int]]
+    """By name the first atom of a part, and how many it has."""
+
+    @cached_property
+    def lengths(self) -> Codes:
+        """Return how many messages each atom has."""
+        return np.array([len(codes) for codes in self.lists], np.int64)
+
+    @cached_property
+    def _flat(self) -> Codes:
+        return np.array([code for codes in self.lists for code in codes], np.int64)
+
+    @cached_property
+    def _starts(self) -> Codes:
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
+
+    def codes_of(self, atoms: Codes) -> Codes:
+        """Return the codes of some atoms, one behind another."""
+        lengths = self.lengths[atoms]
+        ends = np.cumsum(lengths)
+        within = np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
+        return np.asarray(self._flat[np.repeat(self._starts[atoms], lengths) + within])
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The codes of a group of levels: their place, the weight of the first, and how many."""
+
+    first: int
+    least: int
+    number: int
+    grain: int
+    """2 to the power of the lowest level: weights are so far apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which codes there are, in their order: whole codes, those of groups, units, and two tops.
+
+    >>> from chaffinch.protocols.weighted import Layout
+    >>> layout = Layout.of(3, (3, 2))
+    >>> layout.weights[:21].tolist()
+    [-5, -4, -3, -2, -1, 0, 1, 2, -48, -40, -32, -24, -16, -8, 0, 8, 16, 24, 32, 40, 48]
+    >>> layout.weights[layout.answer(np.array([98 - 48]))].tolist()
+    [[2, 0]]
+    """
+
+    tops: int
+    groups: tuple[_Group, ...]
+    levels: int
+    whole: int
+    """How many whole codes there are: none, or one for each number of steps."""
+
+    @classmethod
+    def of(cls, tops: int, sizes: Sequence[int], *, whole: bool = False) -> Layout:
+        """Return the layout of a number with so many tops, and so many levels in each group."""
+        levels = sum(sizes)
+        steps = tops << levels
+        ends = [-(steps // 2), steps - steps // 2]
+        first, level = steps + 1 if whole else 0, 0
+        groups = []
+        for size in sizes[:-1]:
+            # −(−2)^level times the numbers of so many digits in base −2: 2^size numbers in a row.
+            signs = [-((-2) ** (level + digit)) for digit in range(size)]
+            least = sum(weight for weight in signs if weight < 0)
+            groups.append(_Group(first, least, 1 << size, 1 << level))
+            first, level = first + (1 << size), level + size
+            # What is left is a multiple of the next grain.
+            ends = [(end - least) >> level << level for end in ends]
+        number = ((ends[1] - ends[0]) >> level) + 1
+        groups.append(_Group(first, ends[0], number, 1 << level))
+        return cls(tops, tuple(groups), levels, steps + 1 if whole else 0)
+
+    @property
+    def _units(self) -> int:
+        last = self.groups[-1]
+        return last.first + last.number
+
+    @property
+    def size(self) -> int:
+        """Return how many codes there are."""
+        return self._units + self.levels + 2
+
+    @property
+    def _middle(self) -> int:
+        return (self.tops << self.levels) // 2
+
+    @cached_property
+    def weights(self) -> Codes:
+        """Return what each code weighs, in steps."""
+        groups = [one.least + one.grain * np.arange(one.number) for one in self.groups]
+        units = [(-2) ** level for level in range(self.levels + 1)]
+        whole = np.arange(self.whole) - self._middle
+        found = np.concatenate([whole, *groups, units, [-units[-1]]])
+        found.setflags(write=False)
+        return np.asarray(found, np.int64)
+
+    def part_of(self, code: int) -> str:
+        """Return in a few words what a code is."""
+        if code < self.whole:
+            return "number"
+        if code < self._units:
+            place = sum(code >= one.first for one in self.groups)
+            return "number" if len(self.groups) == 1 and not self.whole else f"part {place}"
+        return "unit" if code < self._units + self.levels else "top"
+
+    def answer(self, steps: Codes) -> Codes:
+        """Return the codes of numbers of steps: a row for each number."""
+        return steps[:, None] if self.whole else self._parts(steps - self._middle)
+
+    def _parts(self, weight: Codes) -> Codes:
+        """Return the code of each group, whose weights add up to these."""
+        found, rest = [], weight
+        for group, after in pairwise(self.groups):
+            index = (rest - group.least) // group.grain % group.number
+            found.append(group.first + index)
+            rest = rest - (group.least + group.grain * index)
+            assert after.grain == group.grain * group.number  # noqa: S101 - by construction
+        last = self.groups[-1]
+        found.append(last.first + (rest - last.least) // last.grain)
+        return np.stack(found, axis=-1)
+
+    def units(self, weight: int) -> list[int]:
+        """Return the units, at most one of each level, and the tops that weigh so much."""
+        found = []
+        for level in range(self.levels):
+            digit = weight & 1
+            found += [self._units + level] * digit
+            weight = (weight - digit) // -2
+        top = self._units + self.levels + (weight < 0)
+        return [*found, *([top] * abs(weight))]
+
+    @cached_property
+    def atoms(self) -> Atoms:
+        """Return all atoms; each adds up to nothing, but for single units and single tops."""
+        units, top = self._units, self._units + self.levels
+        codes = range(self.whole, units)
+        parts: dict[str, list[tuple[int, ...]]] = {
+            "codes": [(code, *self.units(-int(self.weights[code]))) for code in codes],
+            "links": [(u, u, u + 1) for u in range(units, top)],
+            "units": [(u,) for u in range(units, top)],
+            "tops": [(top,), (top + 1,)],
+            "pairs": [(top, top + 1)],
+        }
+        if self.whole:
+            others = self._parts(-self.weights[: self.whole])
+            parts["whole"] = [(code, *row) for code, row in enumerate(others.tolist())]
+        places, first = {}, 0
+        for name, lists in parts.items():
+            places[name] = first, len(lists)
+            first += len(lists)
+        return Atoms(tuple(one for lists in parts.values() for one in lists), places)
+
+
+@dataclass(frozen=True, eq=False)
+class _NoiseTable:
+    """How a device draws noise: the kinds of bursts, and for each its first atom and so on."""
+
+    bursts: Bursts
+    first: Codes
+    choices: Codes
+    """Of how many atoms, from the first on, one is drawn."""
+    times: Codes
+    """How many of these atoms a burst has."""
