@@ -18,6 +18,7 @@ from chaffinch.plans.parts import Part, total_of
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import PROTOCOLS, Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.signed import Digit
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.meta import repository
 
@@ -118,6 +119,12 @@ CASES = {
         Signed(NEAR, (HALF,), 1000, 300, 2, (Digit(NEAR, (HALF,), 2),)),
         50,
         of("signed"),
+    ),
+    "weighted number": Case(
+        Number(0, 100),
+        Weighted(1, ((HALF, HALF),), HALF, (HALF,), (HALF,), (HALF,), 1000, 50),
+        50,
+        of("weighted"),
     ),
 }
 

@@ -16,6 +16,7 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import PROTOCOLS, Decoys, Encoded, Flips, Protocol, Signed
 from chaffinch.protocols.signed import Digit
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Number, Question
 from chaffinch.simulate import SeededWords
 from chaffinch.wire.messages import EMPTY
@@ -31,6 +32,12 @@ SPREAD = replace(DELAY, quantiles=True)
 def quiet(steps: int | None = None, *finer: int) -> Signed:
     digits = tuple(Digit(NEVER, (), size) for size in finer) or None
     return Signed(NEVER, (), 1, 8, steps, digits)
+
+
+def still(*groups: int) -> Weighted:
+    levels = tuple((Fraction(1, 1 << 16),) * size for size in groups)
+    rare = (Fraction(1, 1 << 40),)
+    return Weighted(1, levels, NEVER, rare, rare, rare, 1 << 20, 8)
 
 
 def said(*names: str, **times: int) -> Counter[str]:
@@ -66,6 +73,11 @@ QUIET: dict[str, Case] = {
         50,
         Counter({"+10.909 minutes": 2, "+2.7273 minutes": 3}),
     ),
+    # Two steps of 30 minutes: all are codes of one group, around the middle of the range.
+    "weighted": (DELAY, still(1), 50, said("number: +30 minutes")),
+    "weighted middle": (DELAY, still(1), 20, said("number: 0 minutes")),
+    # Four steps of 15 minutes, in two codes: −(−2)^k or nothing, and what is left.
+    "weighted parts": (DELAY, still(1, 1), 35, said("part 1: −15 minutes", "part 2: +30 minutes")),
     "cross": (
         cf.Cross({"drink": DRINKS, "late": cf.Bit()}),
         Flips(NEVER, 1, 6),
@@ -142,7 +154,7 @@ def test_the_amounts_in_messages_are_those_of_the_estimate(name: str) -> None:
         moved = [int(protocol.read(question, one, 20).tallies.sum()) for one in (more, base)]
         amount = 10.0 * (moved[0] - moved[1]) / steps.resolution
         amount /= 2 if isinstance(protocol, Signed) else 1
-        assert float(said.replace("−", "-")) == pytest.approx(amount, rel=1e-4)
+        assert float(said.rpartition(": ")[2].replace("−", "-")) == pytest.approx(amount, rel=1e-4)
 
 
 def test_a_plan_of_several_questions_names_them() -> None:

@@ -173,4 +173,4 @@ def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> 
 def test_the_rounding_of_tables_is_charged_beside_what_does_not_fit() -> None:
     protocol = Signed(QUARTER, (QUARTER,), 2, 300)
     assert protocol._bursts(Bit()).tail(301) < 1e-60  # noqa: SLF001 - the law of what must fit
-    assert protocol.overflow(Bit()) >= protocol._table(1).rounding > 1e-38  # noqa: SLF001 - of no answer
+    assert protocol.overflow(Bit()) >= protocol._table(1).bursts.rounding > 1e-38  # noqa: SLF001 - of no answer

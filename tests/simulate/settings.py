@@ -11,6 +11,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.signed import Digit
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 ALARM = 1e-6
@@ -38,6 +39,14 @@ def _changed(part: Part, factor: float) -> Part:
     if getattr(protocol, "finer", None):
         other = [replace(one, ratio=chance(float(one.ratio) * factor)) for one in protocol.finer]
         wrong["finer"] = tuple(other)
+    if isinstance(protocol, Weighted):
+        # The ratio alone is little beside the rest.
+        wrong["levels"] = tuple(
+            tuple(chance(float(rate) * factor) for rate in group) for group in protocol.levels
+        )
+        for flood in ("code_flood", "link_flood", "top_flood"):
+            rates = getattr(protocol, flood)
+            wrong[flood] = tuple(chance(float(rate) * factor) for rate in rates)
     return replace(part, protocol=replace(protocol, **wrong))
 
 
@@ -62,6 +71,7 @@ NOISE: dict[type[Protocol], str] = {
     FlippedDecoys: "flip_probability",
     Flips: "flip_probability",
     Signed: "ratio",
+    Weighted: "ratio",
 }
 
 
@@ -77,6 +87,14 @@ def digits(users: int, *sizes: int, ratio: float) -> Signed:
         for place, size in enumerate(sizes[1:], start=1)
     )
     return replace(first, finer=finer)
+
+
+def weighted(users: int, *groups: int, ratio: float = 0.6, **changes: Any) -> Weighted:
+    levels = tuple((chance(0.5),) * size for size in groups)
+    # Little beside the noise of the sum, so that tests which change its ratio notice.
+    floods = {"link_flood": (chance(0.3),), "top_flood": (chance(0.25),)}
+    codes = (chance(1.0), chance(0.5))
+    return Weighted(1, levels, chance(ratio), codes, **floods, cut_for=users, room=120, **changes)
 
 
 def choice(size: int) -> Choice:
@@ -100,6 +118,8 @@ SMALL: dict[str, tuple[Question, Protocol]] = {
     "flags signed": (Flags(["a", "b"]), signed(20, 3.0, 1.5)),
     "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.7, steps=3)),
     "digits signed": (Number(0, 10), digits(20, 1, 2, ratio=0.6)),
+    "number weighted": (Number(0, 10), weighted(20, 1, 1)),
+    "whole weighted": (Number(0, 10), weighted(20, 2, whole_flood=(chance(2.0),))),
 }
 """At 20 people, where thousands of real collections can be made."""
 
@@ -119,5 +139,6 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     # As many steps as the numbers have: without any rounding the noise is all there is.
     "number signed": (Number(0, 10), signed(20_000, 2.0, 1.5, 1.0, ratio=0.85, steps=200)),
     "digits signed": (Number(0, 10), digits(20_000, 9, 9, 1, ratio=0.85)),
+    "number weighted": (Number(0, 10), weighted(20_000, 4, 3)),
 }
 """At 20,000 people, where only tallies are drawn."""

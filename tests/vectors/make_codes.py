@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from chaffinch.encoding.device import encode_with
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number
 from chaffinch.wire.messages import EMPTY
 from tests.engines.plans import plan_of
@@ -30,6 +31,22 @@ _DRINKS = Choice(["tea", "coffee", "water"], missing="count")
 _FLOOD = (Fraction(1, 4), Fraction(1, 8))
 _GROUPS = Cross({"drink": _DRINKS, "minutes": Number(0, 60)}, levels=3)
 _ANSWERED = Number(0, 60, missing="count")
+
+
+def weighted(levels: tuple[tuple[Any, ...], ...], **changes: Any) -> Weighted:
+    """Return a number of a few steps, whose noise shows in a few reports."""
+    return Weighted(
+        tops=3,
+        levels=tuple(tuple(Fraction(rate) for rate in group) for group in levels),
+        ratio=Fraction(3, 4),
+        code_flood=(Fraction(1, 8), Fraction(1, 16)),
+        link_flood=(Fraction(1, 2),),
+        top_flood=(Fraction(1, 4), Fraction(1, 2)),
+        cut_for=6,
+        room=14,
+        **changes,
+    )
+
 
 CASES: dict[str, tuple[list[tuple[Any, ...]], list[Any]]] = {
     "flips of a bit": ([("a", Bit(), Flips(_FLIP, 3))], ["yes", "no"]),
@@ -93,6 +110,17 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], list[Any]]] = {
             ),
         ],
         [{"a": "yes", "b": 0.3}, {"a": "no", "b": 1}, {"a": "no", "b": 0.77}],
+    ),
+    "weighted, in two codes": (
+        [("a", Number(0, 60), weighted(((3,), (2, Fraction(3, 2)))))],
+        [0, 20.5, 60],
+    ),
+    "weighted, in one code": (
+        [
+            ("a", Bit(), Flips(_FLIP, 1)),
+            ("b", Number(0, 1), weighted(((2, 1), (1,)), whole_flood=(Fraction(1, 8),))),
+        ],
+        [{"a": "yes", "b": 0.3}, {"a": "no", "b": 1}],
     ),
 }
 TURNS = 4

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 Words = Iterator[int]
@@ -177,17 +178,8 @@ def noise(digits: list[Entry], cut_for: int, room: int, values: int, words: Word
             kinds += [(ratio**k / k, place_, k, 0) for k in range(1, room + 1)]
             kinds += [(ratio**k / k, place_, 0, k) for k in range(1, room + 1)]
             kinds += [(rate, place_, k, k) for k, rate in enumerate(flood[: room // 2], 1)]
-        mean = total * values / cut_for
-        some = Fraction(int((1 - (-mean).exp()) * 2**64) + 1, 2**64)
-        scale = (-mean).exp() * some.denominator / some.numerator
-        many = [scale * mean**n / math.factorial(n) for n in range(1, 60)]
-        chances = [chance / total for chance, *_ in kinds]
-    if not coin(words, some):
-        return []
-    (bursts,) = from_table(words, many, 1)
-    bursts = 0 if bursts == len(many) else bursts + 1
-    drawn = from_table(words, chances, bursts)
-    at = [below(words, values) for _ in range(bursts)]
+        drawn = bursts(words, total * values / cut_for, [chance / total for chance, *_ in kinds])
+    at = [below(words, values) for _ in drawn]
     found = []
     for kind, value in zip(drawn, at, strict=True):
         if kind < len(kinds):
@@ -196,12 +188,108 @@ def noise(digits: list[Entry], cut_for: int, room: int, values: int, words: Word
     return found if len(found) <= room else []
 
 
+def weighted(question: Entry, given: Entry, answer: Any, words: Words) -> list[int]:
+    del question
+    codes, atoms = weighted_codes(given)
+    steps = given["tops"] * 2 ** sum(map(len, given["levels"]))
+    weight = rounded(words, answer * steps) - steps // 2
+    parts = codes[:1] if "whole_flood" in given else codes[:-2]
+    (held,) = (some for some in product(*parts) if sum(one for _, one in some) == weight)
+    found = [code for code, _ in held]
+    return found + weighted_noise(given, atoms, words)
+
+
+def weighted_codes(given: Entry) -> tuple[list[list[tuple[int, int]]], dict[str, list[list[int]]]]:
+    """Return codes with their weights, in parts, and all atoms."""
+    sizes = list(map(len, given["levels"]))
+    levels, weights = sum(sizes), list[list[int]]()
+    steps = given["tops"] * 2**levels
+    low = 0
+    for size in sizes[:-1]:
+        bits = product((0, 1), repeat=size)
+        weights.append(
+            sorted(-sum(b * (-2) ** (low + k) for k, b in enumerate(one)) for one in bits)
+        )
+        low += size
+    rest = {
+        number - steps // 2 - sum(some)
+        for number in range(steps + 1)
+        for some in product(*weights)
+        if (number - steps // 2 - sum(some)) % 2**low == 0
+    }
+    weights.append(sorted(rest))
+    groups = len(weights)
+    weights += [[(-2) ** k for k in range(levels)], [(-2) ** levels, -((-2) ** levels)]]
+    if "whole_flood" in given:
+        weights.insert(0, [number - steps // 2 for number in range(steps + 1)])
+    numbered = iter(range(10**6))
+    codes = [[(next(numbered), weight) for weight in part] for part in weights]
+    parts, units, tops = codes[-2 - groups : -2], [code for code, _ in codes[-2]], codes[-1]
+
+    def against(weight: int) -> list[int]:
+        for bits in product((0, 1), repeat=levels):
+            left = -weight - sum(b * (-2) ** k for k, b in enumerate(bits))
+            if left % 2**levels == 0:
+                top = tops[0] if left * tops[0][1] > 0 else tops[1]
+                held = [unit for unit, bit in zip(units, bits, strict=True) if bit]
+                return held + [top[0]] * abs(left // 2**levels)
+        raise AssertionError
+
+    first, second = tops[0][0], tops[1][0]
+    atoms = {
+        "levels": [[unit] for unit in units],
+        "code_flood": [[code, *against(weight)] for part in parts for code, weight in part],
+        "link_flood": [[u, u, v] for u, v in zip(units, [*units[1:], first], strict=True)],
+        "top_flood": [[first, second]],
+        "tops": [[first], [second]],
+    }
+    if "whole_flood" in given:
+        sums = {sum(w for _, w in some): [code for code, _ in some] for some in product(*parts)}
+        atoms["whole_flood"] = [[code, *sums[-weight]] for code, weight in codes[0]]
+    return codes, atoms
+
+
+def weighted_noise(given: Entry, atoms: dict[str, list[list[int]]], words: Words) -> list[int]:
+    with localcontext(prec=60):
+        ratio, room = Decimal(given["ratio"]), given["room"]
+        rates = [Decimal(rate) for group in given["levels"] for rate in group]
+        kinds = [(rate, [atom], 1) for rate, atom in zip(rates, atoms["levels"], strict=True)]
+        for name in ("code_flood", "link_flood", "top_flood", "whole_flood"):
+            some = atoms.get(name, [])
+            flood = enumerate(map(Decimal, given.get(name, ())), 1)
+            kinds += [(rate * len(some), some, k) for k, rate in flood]
+        total = sum((rate for rate, *_ in kinds), Decimal(0)) - 2 * (1 - ratio).ln()
+        for top in atoms["tops"]:
+            kinds += [(ratio**k / k, [top], k) for k in range(1, room + 1)]
+        drawn = bursts(words, total / given["cut_for"], [rate / total for rate, *_ in kinds])
+    found = [kinds[kind] for kind in drawn if kind < len(kinds)]
+    picked = [atoms_[0] for _, atoms_, _ in found]
+    for size in sorted({len(atoms_) for _, atoms_, _ in found} - {1}):
+        for place_, (_, atoms_, _) in enumerate(found):
+            if len(atoms_) == size:
+                picked[place_] = atoms_[below(words, size)]
+    sent = [code for atom, (_, _, k) in zip(picked, found, strict=True) for code in atom * k]
+    return sent if len(sent) <= room else []
+
+
+def bursts(words: Words, mean: Decimal, chances: list[Decimal]) -> list[int]:
+    """Return the kinds of a Poisson number of bursts."""
+    some = Fraction(int((1 - (-mean).exp()) * 2**64) + 1, 2**64)
+    scale = (-mean).exp() * some.denominator / some.numerator
+    many = [scale * mean**n / math.factorial(n) for n in range(1, 60)]
+    if not coin(words, some):
+        return []
+    (number,) = from_table(words, many, 1)
+    return from_table(words, chances, 0 if number == len(many) else number + 1)
+
+
 PROTOCOLS: dict[str, Callable[[Entry, Entry, Any, Words], list[int]]] = {
     "flips": flips,
     "decoys": decoys,
     "flipped-decoys": flipped_decoys,
     "encoded": encoded,
     "signed-decoys": signed,
+    "weighted": weighted,
 }
 
 
@@ -215,6 +303,8 @@ def codes_of(entry: Entry) -> int:
     kind, bit = protocol["kind"], shape(question) == "bit"
     if kind == "encoded":
         return 1 if protocol["together"] else int(protocol["resolution"])
+    if kind == "weighted":
+        return sum(map(len, weighted_codes(protocol)[0]))
     if kind == "signed-decoys":
         if shape(question) == "number":
             return 2 * (1 + len(protocol.get("finer", ())))

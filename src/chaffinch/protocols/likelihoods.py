@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy.mechanisms.weighted import AttackLaws
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.protocols.noise import Floats, Noise
@@ -191,6 +192,46 @@ class DigitsLikelihood(Likelihood):
         """Return the sum of what the digits tell."""
         each = (digit.score(counts[:, 2 * i : 2 * i + 2]) for i, digit in enumerate(self.digits))
         return np.asarray(sum(each))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLikelihood(Likelihood):
+    """The attack that the lower end of delta is proven by: two codes, and the sum of everything."""
+
+    weights: tuple[int, ...]
+    ends: tuple[int, int]
+    """The codes in which the smallest and the largest number differ."""
+    tops: int
+    grain: int
+    seen: AttackLaws
+    held: int
+    people: int
+
+    @property
+    def outcomes(self) -> float:
+        """Return infinity: the noise does not know what others hold."""
+        return math.inf
+
+    def score(self, counts: Counts) -> Floats:
+        """Return the sum of three logs of likelihood ratios, of independent numbers."""
+        low, high = (counts[:, end] for end in self.ends)
+        flood, total = self.seen.flood, self.seen.total
+        # With the person one more code of the upper end is an answer, and one less of the lower.
+        others = self.people - self.held - 1
+        found = _log_of(flood, high - self.held - 1) - _log_of(flood, high - self.held)
+        found += _log_of(flood, low - others) - _log_of(flood, low - others - 1)
+        middle = self.tops * self.grain // 2
+        moved = counts @ np.array(self.weights) + middle * (others + 1 - self.held)
+        place = moved // self.grain - self.seen.start
+        found += _log_of(total, place - self.tops) - _log_of(total, place)
+        return np.clip(np.nan_to_num(found), -_SURE, _SURE)
+
+
+def _log_of(law: Floats, places: Counts) -> Floats:
+    """Return logs of masses; those that lie outside of a law are next to never seen."""
+    inside = (places >= 0) & (places < len(law))
+    mass = np.where(inside, law[np.clip(places, 0, len(law) - 1)], 0.0)
+    return np.where(places < 0, -np.inf, np.log(np.maximum(mass, _TINIEST)))
 
 
 def _log_ratio(with_one: Floats, without: Floats) -> Floats:

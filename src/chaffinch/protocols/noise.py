@@ -33,7 +33,7 @@ Draws = np.random.Generator
 """Randomness of simulations, never of people's answers."""
 Places = NDArray[np.intp]
 
-MOST_REPORTS = 10**12
+MOST_REPORTS = 10**16
 """Bits of numbers are counted as reports too, so this is above the largest crowd."""
 
 

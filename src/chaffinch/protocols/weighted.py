@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,13 +24,17 @@ from numpy.typing import NDArray
 
 from chaffinch import privacy, protocols
 from chaffinch.errors import InvalidInput, checks
+from chaffinch.privacy.mechanisms.weighted import attack_laws
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
+    GRAIN,
     LITTLE_NOISE,
     Coded,
     EncodingSeconds,
     Protocol,
     Reading,
+    Setting,
     Thermometer,
     Variant,
     amount_text,
@@ -44,10 +48,14 @@ from chaffinch.sampling import Words, below
 from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:
+    from chaffinch.protocols.likelihoods import WeightedLikelihood
     from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
+    from chaffinch.protocols.tuning import SignedGoal
 
 _LARGEST_RATIO, _LARGEST_ROOM, _MOST_STEPS = Fraction((1 << 30) - 1, 1 << 30), 4096, 1 << 20
 _MOST_CODES = 1 << 20
+_SPLITS = (0.8, 0.87)
+"""Which part of epsilon goes to the noise of the sum; the rest goes to the floods."""
 
 Codes = NDArray[np.int64]
 
@@ -187,6 +195,8 @@ class Weighted(Protocol):
         atom = noise.first[kinds]
         for choices in np.unique(noise.choices[kinds]):
             # Of kinds with several atoms each is as likely as another.
+            if choices == 1:
+                continue
             some = noise.choices[kinds] == choices
             atom[some] += below(words, int(choices), int(some.sum())).astype(np.int64)
         times = noise.times[kinds]
@@ -276,6 +286,20 @@ class Weighted(Protocol):
         total = counts @ self.layout.weights + reports * (self.resolution // 2)
         return Reading(np.asarray(total)[..., None], self._law)
 
+    def likelihood(self, question: Question, held: int, people: int) -> WeightedLikelihood:  # noqa: ARG002
+        """Return what two codes and the sum tell of one more person at the upper end."""
+        ends = self.layout.answer(np.array([0, self.resolution]))[:, -1]
+        laws = attack_laws(self._seen(Fraction(people, self.cut_for)))
+        return protocols.likelihoods.WeightedLikelihood(
+            weights=tuple(self.layout.weights.tolist()),
+            ends=(int(ends[0]), int(ends[1])),
+            tops=self.tops,
+            grain=1 << self.layout.levels,
+            seen=laws,
+            held=held,
+            people=people,
+        )
+
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:
         """Return the messages of the answers, and those of bursts."""
         noise = self._messages.times(people)
@@ -330,8 +354,10 @@ class Weighted(Protocol):
 
     @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:  # noqa: ARG003
-        """Return no ways yet: whoever takes it names all parameters."""
-        return []
+        """Return ways to part epsilon between the sum and the floods, with one code or two."""
+        if getattr(question, "quantiles", False):
+            return []
+        return [_variant(split, whole=whole) for whole in (False, True) for split in _SPLITS]
 
     @property
     def name(self) -> str:
@@ -347,6 +373,159 @@ class Weighted(Protocol):
             f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
             "noise: whoever opens reports must not work with the analyzer)"
         )
+
+
+def _variant(split: float, *, whole: bool) -> Variant:
+    """Return weighted numbers with so much of epsilon for the sum."""
+
+    def make(setting: Setting, mu: float) -> Weighted:
+        """Return the protocol of about the shift mu, with room for nearly all its noise."""
+        goal = protocols.tuning.SignedGoal(split, mu, setting.delta)
+        found = _tuned(goal, setting.crowd, whole=whole)
+        # What does not fit costs (1 + e^epsilon) times its chance, for every user; half of what it
+        # may cost is left to the rounding of tables.
+        grown = 1.0 + math.exp(min(setting.epsilon, 700.0))
+        cutting = setting.cutting / grown / setting.crowd / 2
+        messages = found._messages  # noqa: SLF001 - of its own class
+        if messages.mean > _LARGEST_ROOM:
+            return found
+        room = messages.size_within(cutting, most=_LARGEST_ROOM)
+        return replace(found, room=room if room < _LARGEST_ROOM else 0)
+
+    codes = "one code" if whole else "two codes"
+    return Variant(f"weighted, {codes}, {split:.0%} of epsilon for the sum", make)
+
+
+# ----------------------------------------------------------------------------
+# The planner's rule: how many steps and levels, and floods that are cheap together.
+
+_MOST_RATES = 800.0
+"""Of one flood: a larger one is of no use where others are what costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A flood: its longest burst, how much its shifts weigh, and what one unit of it costs."""
+
+    longest: int
+    weight: float
+    cost: float
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """Return γ^k/k for bursts of k = 1 … K, with γ = 1 + 4.5/K: near the best for every K."""
+        sizes = np.arange(1.0, self.longest + 1)
+        return np.asarray((1 + 4.5 / self.longest) ** sizes / sizes)
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Return the mean and the variance of the flood with these rates."""
+        sizes = np.arange(1.0, self.longest + 1)
+        return float(sizes @ self.rates), float(sizes**2 @ self.rates)
+
+    @property
+    def price(self) -> float:
+        """Return what a unit of variance costs, in messages."""
+        mean, variance = self.moments
+        return self.cost * mean / variance
+
+    @property
+    def most(self) -> float:
+        """Return the variance of the largest flood that is considered."""
+        return _MOST_RATES / float(self.rates.sum()) * self.moments[1]
+
+
+def _tuned(goal: SignedGoal, crowd: int, *, whole: bool) -> Weighted:
+    """Return a number for so many people, without any room yet.
+
+    C is as large as a report has room for; Δ about √n·epsilon, so that rounding is a small part of
+    the error. A flood of variance V that moves by one loses about a normal number of variance 1/V,
+    and all losses together have to fit into what the sum's noise leaves of epsilon.
+    """
+    epsilon = goal.epsilon
+    tops = min(max(1, round(2.9 * epsilon)), 16)
+    levels = round(math.log2(max(1.2 * math.sqrt(crowd) * epsilon / tops, 2.0)))
+    low = min(max(1, round((levels + math.log2(tops)) / 2)), max(levels - 1, 1))
+    sizes = (low, levels - low) if levels > low else (low,)
+    layout = Layout.of(tops, sizes, whole=whole)
+    parts = _parts(layout, _longest(crowd * epsilon**2))
+    # 0.79 of the quantile was found to meet delta for every crowd: losses are not all at their
+    # worst at once. The search for the promise corrects what is left.
+    quantile = -0.79 * float(special.ndtri(goal.delta))
+    variances = _cheapest(list(parts.values()), ((1 - goal.split) * epsilon / quantile) ** 2)
+    floods = {
+        name: _drawable(one.rates * (variance / one.moments[1]))
+        for (name, one), variance in zip(parts.items(), variances, strict=True)
+    }
+    smoothing = [_drawable_rate(min(8.0, 4.0 + 0.7 * (levels - 1 - k))) for k in range(levels)]
+    ratio = math.exp(-goal.split * epsilon / tops)
+    return Weighted(
+        tops=tops,
+        levels=tuple(
+            tuple(smoothing[end - size : end])
+            for end, size in zip(accumulate(sizes), sizes, strict=True)
+        ),
+        ratio=Fraction(min(math.ceil(ratio * GRAIN), GRAIN - GRAIN // 2**29), GRAIN),
+        code_flood=floods["codes"],
+        link_flood=floods["links"],
+        top_flood=floods["pairs"],
+        cut_for=crowd,
+        room=0,
+        whole_flood=floods.get("whole"),
+    )
+
+
+def _longest(worth: float) -> dict[str, int]:
+    """Return the longest bursts of a crowd: long ones take fewer messages, and more room."""
+    codes, links, pairs = (10, 12, 16) if worth < 3e4 else (6, 8, 12) if worth < 2e5 else (4, 6, 10)
+    return {"codes": codes, "links": links, "pairs": pairs, "whole": 4}
+
+
+def _parts(layout: Layout, longest: dict[str, int]) -> dict[str, _Part]:
+    groups, atoms = len(layout.groups), layout.atoms
+    # How many floods a changed answer moves by one, up and down; about 0.6 links of each level; and
+    # tops by up to C, on one side as a rule.
+    weights = {"codes": 2.0 * groups, "links": 0.6 * layout.levels, "pairs": 0.5 * layout.tops**2}
+    if layout.whole:
+        weights["whole"] = 2.0
+    found = {}
+    for name, weight in weights.items():
+        first, number = atoms.parts[name]
+        cost = float(atoms.lengths[first : first + number].sum())
+        found[name] = _Part(longest[name], weight, cost)
+    return found
+
+
+def _cheapest(parts: Sequence[_Part], budget: float) -> list[float]:
+    """Return variances V of floods with Σ weight/V = budget that cost least, none above its most.
+
+    With Lagrange V is in proportion to √(weight/price); those that would be too large are set to
+    what they may have, and the others share what is left.
+    """
+    found = [one.most for one in parts]
+    free = set(range(len(parts)))
+    while free:
+        left = budget - sum(one.weight / found[i] for i, one in enumerate(parts) if i not in free)
+        total = sum(math.sqrt(parts[i].weight * parts[i].price) for i in free)
+        if left <= 0:
+            break
+        wanted = {i: math.sqrt(parts[i].weight / parts[i].price) * total / left for i in free}
+        over = {i for i in free if wanted[i] > parts[i].most}
+        if not over:
+            for i in free:
+                found[i] = wanted[i]
+            break
+        free -= over
+    return found
+
+
+def _drawable(rates: NDArray[np.float64]) -> tuple[Fraction, ...]:
+    return tuple(map(_drawable_rate, rates.tolist()))
+
+
+def _drawable_rate(rate: float) -> Fraction:
+    """Return a rate as a whole number of 2⁻⁴⁰, rounded up: to more noise."""
+    return Fraction(math.ceil(rate * 2.0**40), 1 << 40)
 
 
 # ----------------------------------------------------------------------------
@@ -414,6 +593,10 @@ class Layout:
     @classmethod
     def of(cls, tops: int, sizes: Sequence[int], *, whole: bool = False) -> Layout:
         """Return the layout of a number with so many tops, and so many levels in each group."""
+        return _layout(tops, tuple(sizes), whole)
+
+    @classmethod
+    def _made(cls, tops: int, sizes: tuple[int, ...], *, whole: bool) -> Layout:
         levels = sum(sizes)
         steps = tops << levels
         ends = [-(steps // 2), steps - steps // 2]
@@ -510,6 +693,12 @@ class Layout:
             places[name] = first, len(lists)
             first += len(lists)
         return Atoms(tuple(one for lists in parts.values() for one in lists), places)
+
+
+@lru_cache(maxsize=16)
+def _layout(tops: int, sizes: tuple[int, ...], whole: bool) -> Layout:  # noqa: FBT001 - of a cache
+    # Kept: a search for the noise of one crowd asks for the same layout all the time.
+    return Layout._made(tops, sizes, whole=whole)  # noqa: SLF001 - its other half
 
 
 @dataclass(frozen=True, eq=False)

@@ -511,25 +511,43 @@ class _Parity:
 # An attack.
 
 
-@lru_cache(maxsize=16)
-def _attack(mechanism: WeightedNumbers) -> Losses:
-    """Return the losses of who counts two codes and adds everything up, from below.
+@dataclass(frozen=True, slots=True, eq=False)
+class AttackLaws:
+    """What somebody judges by who counts two codes and adds everything up.
 
     The smallest number against the largest: their codes of the last group, or whole codes, differ,
     and the sum by C·2^D. In the sum all atoms cancel. What is left is the noise of the top and the
-    smoothing of all levels, of which whole tops are seen.
+    smoothing of all levels, of which whole tops are seen, rounded down.
     """
-    grid = _grid_of(mechanism)
+
+    flood: Floats
+    """The law of the flood of one code."""
+    flood_relative: float
+    total: Floats
+    """The law of the sum's noise in whole tops, from ``start`` on."""
+    start: int
+    total_relative: float
+
+
+@lru_cache(maxsize=16)
+def attack_laws(mechanism: WeightedNumbers) -> AttackLaws:
+    """Return the laws of what the lower end of delta is proven by."""
     rates = mechanism.code_flood if mechanism.whole_flood is None else mechanism.whole_flood
     flood = _flood(mechanism, rates)
-    total, relative = _total(mechanism)
-    moved = np.concatenate([np.zeros(mechanism.tops), total])
-    rest = np.concatenate([total, np.zeros(mechanism.tops)])
-    # Up or down, as the tops weigh: the law is not symmetric where D is odd.
-    parts = [
-        grid.losses_below(moved, rest, relative=relative),
-        *(grid.losses_below(*_pair(flood.mass, by), relative=flood.relative) for by in (1, -1)),
-    ]
+    start, total, relative = _total(mechanism)
+    return AttackLaws(flood.mass, flood.relative, total, start, relative)
+
+
+@lru_cache(maxsize=16)
+def _attack(mechanism: WeightedNumbers) -> Losses:
+    """Return the losses of that attack, from below."""
+    grid, laws = _grid_of(mechanism), attack_laws(mechanism)
+    none = np.zeros(mechanism.tops)
+    moved, rest = np.concatenate([none, laws.total]), np.concatenate([laws.total, none])
+    parts = [grid.losses_below(moved, rest, relative=laws.total_relative)]
+    for by in (1, -1):
+        pair = _pair(laws.flood, by)
+        parts.append(grid.losses_below(*pair, relative=laws.flood_relative))
     return grid.together(parts)
 
 
@@ -538,7 +556,7 @@ def _pair(mass: Floats, by: int) -> tuple[Floats, Floats]:
     return (more, less) if by > 0 else (less, more)
 
 
-def _total(mechanism: WeightedNumbers) -> tuple[Floats, float]:
+def _total(mechanism: WeightedNumbers) -> tuple[int, Floats, float]:
     """Return the law of the sum's noise in whole tops, rounded down, and how far masses are off.
 
     ⌊(r₀ + 2r₁ + 4r₂ + …)/2^D⌋ with r_k = (−1)^k·R_k: level by level, half of what is below is
@@ -561,7 +579,8 @@ def _total(mechanism: WeightedNumbers) -> tuple[Floats, float]:
     tops = np.convolve(one, one[::-1])
     found = np.convolve(law, tops)
     operations = (len(law) + 2 * len(one)) * 4e-16
-    return found, relative + 2 * float(sign.relative) + operations + _DOUBT
+    relative += 2 * float(sign.relative) + operations + _DOUBT
+    return start - len(one) + 1, found, relative
 
 
 # ----------------------------------------------------------------------------
