@@ -44,9 +44,7 @@ def plan() -> Plan:
     survey = cf.Survey({"income": cf.Number(0, 100), "smokes": cf.Bit()})
     target = cf.Target(2.0, 1e-6)
     protocols = {"income": "signed-decoys"}
-    return cf.plan(
-        survey, users=USERS, target=target, local_epsilon=math.inf, protocol=protocols
-    )
+    return cf.plan(survey, users=USERS, target=target, local_epsilon=math.inf, protocol=protocols)
 
 
 @pytest.mark.long

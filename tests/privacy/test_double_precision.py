@@ -60,6 +60,13 @@ with balls.precision(300):
     rates, ratio = balls.ball(sum(deep.flood)), balls.ball(deep.plus_ratio)
     truth = (1 - ratio) * (-rates).exp()
 assert not judge.ball_complaint(deep.delta(5.0), truth), deep.delta(5.0)
+rates = {"code_flood": [600], "link_flood": [738, 20], "top_flood": [900, 200]}
+many = privacy.WeightedNumbers(tops=1, levels=[["8"]], ratio="1/2", **rates)
+found = many.delta_bound(0.0), many.delta_bound(1.0), many.delta(0.2).lower
+# What 80-bit floats give; both are on the safe side, and near one another.
+wide = 0.3333333333557286, 5.5084536300741216e-08, 0.10446282668569318
+for value, other in zip(found, wide, strict=True):
+    assert abs(value / other - 1) < 1e-6, (value, other)
 print("sound")
 """
 

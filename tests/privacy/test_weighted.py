@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch import privacy
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import forms
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
 from chaffinch.privacy.mechanisms.weighted import _Descent, _noise
@@ -137,6 +137,47 @@ def test_fewer_honest_users_prove_less(share: str) -> None:
     assert made(share=3).delta(1.0).lower == 0
 
 
+def of_one_level(**changes: Any) -> privacy.WeightedNumbers:
+    given: dict[str, Any] = {"tops": 1, "levels": [[1]], "ratio": "1/2"}
+    given |= {name: [2.5] for name in ("code_flood", "link_flood", "top_flood")}
+    return privacy.WeightedNumbers(**given | changes)
+
+
+def test_a_share_of_the_users_is_no_safer_than_its_whole_view() -> None:
+    """By another program's enumeration; floods, units or tops of all users would be below it."""
+    few = of_one_level(share="3/10")
+    points = [0.0, 0.2, 0.6, 1.0, 1.5, 2.5, 5.0]
+    truth = [0.8282, 0.81752, 0.80315, 0.78564, 0.75914, 0.69897, 0.68179]
+    for epsilon, exact in zip(points, truth, strict=True):
+        bracket = few.delta(epsilon)
+        assert bracket.lower < exact - 5e-6 < bracket.upper < exact + 0.06
+
+
+def test_little_smoothing_moves_more_often_one_way() -> None:
+    """By the same program: with the chances of "up" and "down" exchanged it would be below."""
+    bracket = of_one_level(
+        levels=[[0.15]], ratio="3/10", code_flood=[6], link_flood=["1/50"], top_flood=[1]
+    ).delta(1.0)
+    assert 0.87929 <= bracket.upper < 0.9
+
+
+def test_no_attack_is_claimed_from_what_windows_leave_out() -> None:
+    large = of_one_level(levels=[[64]], code_flood=[4999], link_flood=[4999], top_flood=[4999])
+    assert large.delta(2.0).lower == large.delta(5.0).lower == 0
+    assert large.delta(0.5).lower > 0
+
+
+def test_laws_that_are_too_large_are_refused() -> None:
+    with pytest.raises(GuaranteeNotProven, match="outcomes"):
+        of_one_level(ratio="0.999", share="0.3").delta(1.0)
+
+
+def test_the_smallest_shares_and_rates_have_bounds() -> None:
+    assert of_one_level(share=1e-300).delta(1.0).upper == 1
+    rare = of_one_level(levels=[[2.0**-16]], share=2.0**-50)
+    assert rare.delta(1.0).upper == 1
+
+
 def test_whole_codes_hide_the_codes_of_their_atoms() -> None:
     whole = made(whole_flood=rates(6, 1.75, 12))
     assert whole.delta(1.0).upper > made().delta(1.0).upper
@@ -155,6 +196,8 @@ def test_whole_codes_hide_the_codes_of_their_atoms() -> None:
         ({"levels": ["32"]}, "levels"),
         ({"levels": [[7, 0]]}, "rate of a level"),
         ({"ratio": 1}, "ratio"),
+        ({"ratio": Fraction(1, 10**400)}, "ratio"),
+        ({"ratio": 1 - Fraction(1, 2**60)}, "ratio"),
         ({"code_flood": []}, "code flood"),
         ({"link_flood": [0]}, "link flood"),
         ({"top_flood": [6000]}, "top flood"),

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _LARGEST_RATIO, _LARGEST_ROOM, _MOST_STEPS = Fraction((1 << 30) - 1, 1 << 30), 4096, 1 << 20
 _MOST_CODES = 1 << 20
-_SPLITS = (0.8, 0.87)
+_SPLITS = (0.81, 0.87)
 """Which part of epsilon goes to the noise of the sum; the rest goes to the floods."""
 
 Codes = NDArray[np.int64]
@@ -399,7 +399,7 @@ def _variant(split: float, *, whole: bool) -> Variant:
 # ----------------------------------------------------------------------------
 # The planner's rule: how many steps and levels, and floods that are cheap together.
 
-_MOST_RATES = 800.0
+_MOST_RATES = 4000.0
 """Of one flood: a larger one is of no use where others are what costs."""
 
 
@@ -477,8 +477,8 @@ def _tuned(goal: SignedGoal, crowd: int, *, whole: bool) -> Weighted:
 
 def _longest(worth: float) -> dict[str, int]:
     """Return the longest bursts of a crowd: long ones take fewer messages, and more room."""
-    codes, links, pairs = (10, 12, 16) if worth < 3e4 else (6, 8, 12) if worth < 2e5 else (4, 6, 10)
-    return {"codes": codes, "links": links, "pairs": pairs, "whole": 4}
+    codes, links, pairs = (10, 12, 16) if worth < 3e4 else (6, 8, 12) if worth < 7e4 else (2, 3, 5)
+    return {"codes": codes, "links": links, "pairs": pairs, "whole": 3}
 
 
 def _parts(layout: Layout, longest: dict[str, int]) -> dict[str, _Part]:

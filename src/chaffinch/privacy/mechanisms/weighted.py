@@ -45,7 +45,9 @@ from chaffinch.privacy.progress import count_step
 _MOST_LEVELS, _MOST_TOPS = 24, 64
 _MOST_RATE, _MOST_BURST = 5000, 1000
 _LEAST_SMOOTHING, _MOST_SMOOTHING = Fraction(1, 2**16), 64
-_LEAST_RATIO = Fraction(1, 2**64)
+_LEAST_RATIO, _LARGEST_RATIO = Fraction(1, 2**64), 1 - Fraction(1, 2**30)
+_MOST_CELLS = 6_000_000
+"""Outcomes of the top that are followed where fewer users are honest."""
 _MOST_SHARE = Fraction(2**64)
 _TAIL = 1e-24
 """What windows of laws leave out, each; it counts as infinite loss."""
@@ -116,7 +118,7 @@ class WeightedNumbers(Mechanism):
         settled = {
             "tops": checks.whole("number of tops", tops, least=1, most=_MOST_TOPS),
             "levels": _check_levels(levels),
-            "ratio": checks.probability("ratio", ratio, below=1 - _LEAST_RATIO),
+            "ratio": _check_ratio(ratio),
             "code_flood": _check_flood("code flood", code_flood),
             "link_flood": _check_flood("link flood", link_flood),
             "top_flood": _check_flood("top flood", top_flood),
@@ -263,10 +265,6 @@ def _noise(rates: tuple[Fraction, ...]) -> _Noise:
     flood = Flood(rates, Fraction(0))
     size = flood.window(_TAIL)
     mass, relative = flood.bursts(size)
-    if not mass.sum() > 0.999:
-        # Its first mass, e^−rate, is no working float here.
-        hint = "the flood is larger than this machine's floats can follow"
-        raise GuaranteeNotProven("delta", asked=1.0, upper=1.0, hint=hint)
     # Twice the tail: masses too small for a double are less than the second one.
     return _Noise(mass.astype(np.float64), float(relative) + _DOUBT, 2 * _TAIL)
 
@@ -329,6 +327,13 @@ def _top_law(mechanism: WeightedNumbers) -> _Tops:
     one = sign.mass.astype(np.float64)
     reach = len(one) - 1
     flood = _flood(mechanism, mechanism.top_flood)
+    cells = (2 * reach + 1) * (len(flood.mass) + reach)
+    if cells > _MOST_CELLS:
+        hint = (
+            f"the noise of a share of the users has {cells} outcomes, and at most {_MOST_CELLS} "
+            "are followed; take a ratio farther from 1, or a smaller flood"
+        )
+        raise GuaranteeNotProven("delta", asked=1.0, upper=1.0, hint=hint)
     rows = np.zeros((2 * reach + 1, len(flood.mass) + reach))
     for ahead in range(reach + 1):
         # Y = k and min(Z⁺, Z⁻) = m: one sign has m, the other m + k.
@@ -487,9 +492,9 @@ class _Parity:
     def of(cls, rate: float, grid: Grid) -> _Parity:
         # P[even] = (1 + e^−2μ)/2. The mean given "odd" less that given "even" is
         # μ·coth μ − μ·tanh μ = 2μ/sinh 2μ, which is 2·P[up] − 1.
-        gap = math.exp(-2 * rate)
-        loss = math.log1p(gap) - math.log1p(-gap)
-        chances = np.array([1 + gap]) / 2, np.array([-math.expm1(-2 * rate)]) / 2
+        gap, rest = math.exp(-2 * rate), -math.expm1(-2 * rate)
+        loss = math.log1p(gap) - math.log(rest)
+        chances = np.array([1 + gap]) / 2, np.array([rest]) / 2
         return cls(
             grid.choice(chances[0], np.array([loss])),
             grid.choice(chances[1], np.array([-loss])),
@@ -544,10 +549,13 @@ def _attack(mechanism: WeightedNumbers) -> Losses:
     grid, laws = _grid_of(mechanism), attack_laws(mechanism)
     none = np.zeros(mechanism.tops)
     moved, rest = np.concatenate([none, laws.total]), np.concatenate([laws.total, none])
-    parts = [grid.losses_below(moved, rest, relative=laws.total_relative)]
+    # Each window lacks a tail or two, and the noise of all levels is that of many.
+    many = 4 * (_MOST_LEVELS + 2) * _TAIL
+    parts = [grid.losses_below(moved, rest, relative=laws.total_relative, lacking=many)]
     for by in (1, -1):
         pair = _pair(laws.flood, by)
-        parts.append(grid.losses_below(*pair, relative=laws.flood_relative))
+        few = 4 * _TAIL
+        parts.append(grid.losses_below(*pair, relative=laws.flood_relative, lacking=few))
     return grid.together(parts)
 
 
@@ -585,6 +593,14 @@ def _total(mechanism: WeightedNumbers) -> tuple[int, Floats, float]:
 
 # ----------------------------------------------------------------------------
 # Checks.
+
+
+def _check_ratio(value: object) -> Fraction:
+    rule = "at least 2^-64 and at most 1 - 2^-30"
+    ratio = checks.probability("ratio", value, below=Fraction(1), rule=rule)
+    if not _LEAST_RATIO <= ratio <= _LARGEST_RATIO:
+        raise InvalidInput("ratio", rule, value)
+    return ratio
 
 
 def _check_levels(levels: object) -> tuple[tuple[Fraction, ...], ...]:

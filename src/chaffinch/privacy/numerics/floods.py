@@ -21,6 +21,7 @@ import numpy as np
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import (
+    TINIEST,
     Floats,
     Wide,
     WideArray,
@@ -28,11 +29,16 @@ from chaffinch.privacy.numerics.precision import (
     wide,
     wide_exp,
     wide_exponential,
+    wide_power_of_two_times_exp,
 )
 
 _MOST_PLACES = 200_000
 """A law with more masses than that is refused."""
 _TILTS = 400
+_HALVINGS = 512
+_LARGE = Wide(2.0) ** _HALVINGS
+_MOST_EXPONENT = -float(np.log(TINIEST))
+"""e to minus this is a working float with all its digits."""
 _LEAST_LOG = -600.0
 """Below this a chance, and what is worked out from it, leaves the range of doubles."""
 _KEPT_BITS = 256
@@ -109,13 +115,22 @@ class Flood:
         longest = len(steps)
         # Zeros before the first mass, so that every place looks back equally far.
         mass = np.zeros(longest + size, dtype=Wide)
-        mass[longest] = _no_burst(self)
+        total = sum(self.rates, Fraction(0))
+        # Where e^−Λ has no right digits the law is begun with 1, and halved as often as it has to
+        # be: what is lost by that is 2^-512 times smaller than what stands beside it.
+        scaled, halved = float(total) > _MOST_EXPONENT, 0
+        mass[longest] = 1 if scaled else _no_burst(self)
         backwards = np.ascontiguousarray(steps[::-1])
         # Panjer: u·f(u) = Σ k·λ_k·f(u − k). All terms are positive, so errors stay relative: a
         # place has those of the places before and the roundings of one dot product and one
         # quotient.
         for place in range(1, size):
             mass[longest + place] = np.dot(backwards, mass[place : longest + place]) / place
+            if scaled and mass[longest + place] > _LARGE:
+                mass[: longest + place + 1] /= _LARGE
+                halved += _HALVINGS
+        if scaled:
+            mass *= wide_power_of_two_times_exp(halved, -total)
         return mass[longest:], gamma((longest + 6.0) * (size + 1))
 
     def noise(self, size: int) -> Any:

@@ -98,7 +98,9 @@ class Grid:
             np.bincount(index, mass * (1 - share), size),
             np.bincount(index + 1, mass * (share + _SPLIT), size),
         )
-        found = np.asarray((parts[0] + parts[1]) * (1 + _SUMMED), dtype=np.float64)
+        # All masses may meet at one place, so many roundings.
+        grown = 1 + _SUMMED + 4 * len(mass) * _ROUNDOFF
+        found = np.asarray((parts[0] + parts[1]) * grown, dtype=np.float64)
         # The rare losses of both ends: small ones count as the least that is kept, and large ones
         # as infinite.
         kept = np.flatnonzero(found >= _LEAST)
@@ -150,21 +152,31 @@ class Grid:
 
     # -------------------------------------------------------------------- from below
 
-    def losses_below(self, here: Floats, there: Floats, *, relative: float) -> Losses:
-        """Return losses that two laws on the same outcomes dominate: rounded down to the grid."""
-        shown = here > 0
-        here, there = here[shown] * (1 - relative), there[shown] * (1 + relative)
+    def losses_below(
+        self, here: Floats, there: Floats, *, relative: float, lacking: float
+    ) -> Losses:
+        """Return losses that two laws on the same outcomes dominate: rounded down to the grid.
+
+        Masses are off by ``relative`` of themselves, and lack ``lacking`` in all at most. At the
+        first outcome nothing is lacking.
+        """
+        # Where what is lacking could matter nothing is claimed.
+        shown = (here > 0) & (there > lacking * 1e6)
+        shown[0] = here[0] > 0
+        here, there = here[shown] * (1 - relative), there[shown] * (1 + relative + 2e-6)
         with np.errstate(divide="ignore"):
             loss = np.log(here) - np.log(there)
         far = self.step * (self.high - self.low)
         # A loss beyond the grid counts as one at its end, and what is below as nothing seen.
-        places = np.floor(np.minimum(loss, far) / self.step * (1 - 1e-12) - 1e-9)
+        places = np.minimum(loss, far) / self.step
+        places = np.floor(places - 1e-12 * np.abs(places) - 1e-9)
         kept = places >= -far / self.step
         index = places[kept].astype(np.int64)
         if not len(index):
             return Losses(0, np.zeros(1), 0.0)
         first = int(index.min())
         found = np.bincount(index - first, here[kept]) * (1 - _SUMMED)
+        found *= 1 - 4 * len(index) * _ROUNDOFF
         return Losses(first, np.asarray(found, dtype=np.float64), 0.0)
 
     def together(self, parts: Sequence[Losses]) -> Losses:

@@ -130,6 +130,16 @@ def wide_exp(power: Fraction) -> Any:
     return wide(_DIGITS.exp(_decimal(power)))
 
 
+def wide_power_of_two_times_exp(halvings: int, power: Fraction) -> Any:
+    """Return 2^halvings·e^power, whose factors may leave the range of floats.
+
+    >>> float(wide_power_of_two_times_exp(1, Fraction(0)))
+    2.0
+    """
+    found = _DIGITS.multiply(_DIGITS.power(2, halvings), _DIGITS.exp(_decimal(power)))
+    return wide(found)
+
+
 def _decimal(value: int | Fraction) -> decimal.Decimal:
     numerator, denominator = value.as_integer_ratio()
     return _DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator))
