@@ -249,9 +249,80 @@ def test_a_survey_that_is_pasted_leads_until_the_dial_is_turned(
         page.get_by_label("Privacy loss", exact=True).press("ArrowLeft")
         visit.proven()
         text = page.locator("#toml code").text_content() or ""
+        # The box says what is planned.
+        assert page.locator("[name=survey]").input_value() == text
         epsilon = float(page.locator("[name=epsilon]").input_value())
         assert 2 < epsilon < 2.5
         assert survey_from(text).target == cf.Target(epsilon, 1e-5)
+
+
+def test_several_questions_begin_with_the_one_that_was_planned(
+    chromium: Browser, address: str
+) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        page.get_by_label("how many people").fill("3000")
+        visit.proven()
+        kinds, box = page.get_by_label("kind of question"), page.locator("[name=survey]")
+        kinds.select_option("survey")
+        visit.proven()
+        expect(page.locator("#faults")).to_be_empty()
+        assert "users = 3000\n" in box.input_value()
+        # As long as nobody has written in it, another question takes its place.
+        kinds.select_option("bit")
+        visit.proven()
+        kinds.select_option("survey")
+        assert 'kind = "bit"' in box.input_value()
+        visit.proven()
+
+
+def test_enter_chooses_nothing_and_a_refusal_greys_what_was_planned(
+    chromium: Browser, address: str
+) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        visit.proven()
+        epsilon, seen = page.locator("[name=epsilon]"), "one => getComputedStyle(one).opacity"
+        epsilon.fill("0.7")
+        epsilon.press("Enter")
+        visit.proven()
+        assert "protocol" not in page.url
+        expect(page.locator("#ways")).not_to_contain_text("asked for")
+        greyed = ["#price", "#dial", "#people", "[name=error]", "#promise"]
+        epsilon.fill("0.00001")
+        expect(page.locator("#state")).to_have_text("no plan")
+        assert all(float(page.locator(one).evaluate(seen)) < 0.5 for one in greyed)
+        assert epsilon.evaluate(seen) == "1"
+        epsilon.fill("0.7")
+        visit.proven()
+        assert all(page.locator(one).evaluate(seen) == "1" for one in greyed)
+
+
+def test_a_page_shows_the_run_that_it_started(chromium: Browser, folder: Path) -> None:
+    with (
+        server(folder) as (address, _),
+        Visit.of(chromium, address, "run") as checks,
+        Visit.of(chromium, address, "run") as refused,
+    ):
+        for visit, table, person, said in (
+            (checks, "small.csv", "", "60"),
+            (refused, "people.csv", "Nope", "Nope"),
+        ):
+            page = visit.page
+            page.locator("[name=table]").select_option(table)
+            page.locator("#more summary").click()
+            page.locator("[name=person]").fill(person)
+            page.get_by_role("button", name="Run and release").click()
+            expect(page.locator("#outcome [role=alert]")).to_contain_text(said)
+        for visit, said in ((checks, "60"), (refused, "Nope")):
+            visit.page.reload()
+            expect(visit.page.locator("#outcome [role=alert]")).to_contain_text(said)
+        # What is filled in, and may be why, is in sight.
+        assert refused.page.locator("[name=person]").is_visible()
+        assert not checks.page.locator("[name=person]").is_visible()
+        # A page that has started none shows the last run.
+        checks.page.goto(address + "run")
+        expect(checks.page.locator("#outcome [role=alert]")).to_contain_text("Nope")
 
 
 def test_faults_of_a_table_are_told_and_its_cells_never(chromium: Browser, address: str) -> None:

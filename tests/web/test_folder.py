@@ -45,7 +45,7 @@ def test_files_are_listed_by_what_they_are(folder: Folder) -> None:
         "old.dta": "of Stata: save it as CSV",
         "people.XLSX": "a spreadsheet: save it as CSV",
     }
-    page = "".join(run_page(folder, {}))
+    page = "".join(run_page(folder))
     assert "Not read: old.dta, of Stata: save it as CSV; people.XLSX, a spreadsheet" in page
     assert "release.csv" not in page
     assert folder.services() == ["hop.toml"]

@@ -80,6 +80,8 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     text = HEAD + SURVEYS[name]
     found = fragments("plan", text=text)
     assert set(found) == {"promise", "example", "ways", "code", "who"}
+    # Every button is a wish of its own: Enter in a field presses none of them.
+    assert 'type="submit"' not in found["ways"]
     _, plan = planned(text, lambda _: None)
     assert plan.id == survey_from(text).plan().id
     assert f">{right_guesses(4.0, 1e-6)}</strong>" in found["promise"]
@@ -136,8 +138,17 @@ def test_what_is_said_of_a_plan_is_on_the_safe_side() -> None:
     assert "that it is more" not in found["promise"]
     assert "by a factor of at most e^4 = 54.6, plus" in found["promise"]
     assert "only 210 of 300 are honest" in found["promise"]
-    # A sum of numbers is told in parts of the range, not in people.
-    assert "people" not in fragments("plan", text=HEAD + SURVEYS["number"])["ways"]
+    # A mean is told in parts of the range and in its unit, not in people.
+    news = []
+    TASKS["plan"](news.append, text=HEAD + SURVEYS["number"])
+    (proven,) = [one["proven"] for one in news if "proven" in one]
+    (ways,) = [one["html"] for one in news if one.get("to") == "ways"]
+    assert "people" not in ways
+    assert ways.count("°C") >= ways.count("± ")
+    far = re.fullmatch(" = ([0-9.]+) °C", proven["people"])
+    assert far is not None
+    margin = 25 * planned(HEAD + SURVEYS["number"], lambda _: None)[1].margin()
+    assert margin <= float(far.group(1)) <= 1.1 * margin
 
 
 def test_a_promise_costs_what_its_plan_says() -> None:

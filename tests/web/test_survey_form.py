@@ -60,6 +60,8 @@ def test_of_a_whole_survey_the_wishes_count() -> None:
     form = {**DEFAULTS, "kind": "survey", "survey": EXAMPLE, "epsilon": "0.7", "rounds": "3",
             "protocol": "flips", "title": "Mine"}  # fmt: skip
     asked, before = survey_from(survey_text(form)), survey_from(EXAMPLE)
+    # The file stands in the box of the page again, where the next wish finds it.
+    assert survey_text({**form, "survey": survey_text(form)}) == survey_text(form)
     assert asked.target is not None
     assert (asked.target.epsilon, asked.rounds, asked.protocol) == (0.7, 3, "flips")
     assert (asked.survey.questions, asked.users) == (before.survey.questions, before.users)

@@ -19,6 +19,7 @@ async function follow(task, form, isWanted, take, more = []) {
   try {
     const { job, fault, title } = await (await fetch(`./ask/${task}`, { method: "POST", body: fields })).json();
     if (!job) return take({ fault: fault ?? { message: title } });
+    take({ started: job });
     await listen(job, isWanted, take);
   } catch {
     if (isWanted()) take(SILENT);
@@ -95,7 +96,9 @@ function planning(form) {
     if (other.length) pricing = "";
     ask("plan", form, (news, job) => {
       if (news.step) state.textContent = news.step;
+      if (news.file) written(news.file);
       if (news.to) put(news.to, news.html);
+      if (news.fault || news.proven) form.classList.toggle("refused", !news.proven);
       if (news.fault) {
         clearTimeout(waiting);
         $("faults").replaceChildren(faultBox(news.fault));
@@ -130,7 +133,11 @@ function planning(form) {
   // What other promises would cost: after the proof, and only where the question is another. A dial
   // that moves on leaves the question as it is, and what is under way for it goes on.
   let priced = "", pricing = "";
-  const question = () => new URLSearchParams([...new FormData(form)].filter(([name]) => !["lead", "epsilon", "error"].includes(name))).toString();
+  const question = () => {
+    const asked = [...new FormData(form)].filter(([name]) => !["own", "lead", "epsilon", "error"].includes(name));
+    return new URLSearchParams(asked.map(([name, value]) => [name, name === "survey" ? withoutPromise(value) : value])).toString();
+  };
+  const withoutPromise = (text) => text.split("\n").filter((line) => !/^\s*((epsilon|error|delta)\s*=|$)/.test(line)).join("\n");
   function price() {
     const asked = question();
     if (asked === priced) return showPlace(stops[dial.value] ?? {});
@@ -152,6 +159,21 @@ function planning(form) {
         showPlace(stops[dial.value]);
       }
     }).finally(() => { if (pricing === asked) pricing = ""; });
+  }
+
+  // The file that is planned stands in its box: what somebody asks for first, as several questions;
+  // then with every wish of the dial. What was drafted for them gives way to another question.
+  let file = "", drafted = "";
+  function written(text) {
+    file = text;
+    const box = field("survey");
+    if (field("kind").value !== "survey" || field("own").value || box.value === text) return;
+    if (box.value === drafted) drafted = text;
+    box.value = text;
+  }
+  function draft() {
+    const box = field("survey");
+    if (field("kind").value === "survey" && (box.value === drafted || !box.value.trim())) box.value = drafted = file;
   }
 
   // From now on nothing counts that is told of the plan before.
@@ -200,22 +222,22 @@ function planning(form) {
 
   form.addEventListener("input", (event) => {
     if (event.target.name === "epsilon" || event.target.name === "error") field("lead").value = event.target.name;
-    if (event.target.name === "kind") { field("protocol").value = ""; showKind(); }
+    if (event.target.name === "kind") { field("protocol").value = ""; showKind(); draft(); }
     // A file that is written out counts as it stands, until something else is wished for here.
-    const written = event.target.name === "survey" || (event.target.name === "kind" && event.target.value === "survey");
-    field("own").value = written ? "1" : "";
+    const own = event.target.name === "survey" || (event.target.name === "kind" && event.target.value === "survey");
+    field("own").value = own ? "1" : "";
     if (event.target === dial) preview();
     later();
   });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (event.submitter?.classList.contains("choose")) {
-      field("protocol").value = event.submitter.value;
-      field("own").value = "";
-    }
-    plan();
-  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); plan(); });
   form.addEventListener("click", (event) => {
+    // No button submits: Enter in a field would press the first of them, and choose what it names.
+    const choice = event.target.closest(".choose");
+    if (choice) {
+      field("protocol").value = choice.value;
+      field("own").value = "";
+      plan();
+    }
     const whatIf = event.target.closest(".what-if");
     if (whatIf) press(whatIf, Number(whatIf.dataset.right));
   });
@@ -303,7 +325,7 @@ document.addEventListener("click", async (event) => {
 for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   const other = $(id);
   if (!other) continue;
-  let timer = 0;
+  let timer = 0, task = tasks;
   const buttons = [...other.querySelectorAll("button")];
   const go = async (asking) => {
     for (const one of buttons) one.disabled = !tasks;
@@ -311,6 +333,8 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
     $("faults")?.replaceChildren();
     if (!tasks) $("outcome").replaceChildren();
     await asking((news, job) => {
+      // A run belongs to the page that started it: its number stands in the address.
+      if (news.started && task === "run") history.replaceState(null, "", `#${news.started}`);
       if (news.step) $("state").textContent = news.step;
       if (news.to) put(news.to, news.html);
       if (news.fault) {
@@ -326,14 +350,26 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
     });
     for (const one of buttons) one.disabled = false;
   };
-  const start = (task) => go((take) => ask(task, other, take));
-  // A run goes on without this page: one that was asked for before is shown again.
-  if (other.dataset.job) go((take) => listen(other.dataset.job, () => true, take).catch(() => take(SILENT)));
+  const start = (wanted) => { task = wanted; return go((take) => ask(task, other, take)); };
+  // A run goes on without its page: the one that this page started is shown again, or the last one.
+  if (!tasks) shownAgain(other).then((job) => job && go((take) => listen(job, () => true, take).catch(() => take(SILENT))));
   other.addEventListener("submit", (event) => { event.preventDefault(); start(tasks ?? event.submitter?.value ?? "check"); });
   if (tasks) {
     other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => start(tasks), PAUSE); });
     start(tasks);
   }
+}
+
+// Fill in what was asked of a run; return its number. What is filled in is in sight.
+async function shownAgain(form) {
+  const { job, given } = await (await fetch(`./runs${location.hash.replace("#", "/")}`)).json();
+  for (const [name, value] of Object.entries(given ?? {})) {
+    const one = form.elements[name];
+    if (one?.type === "checkbox") one.checked = true;
+    else if (one instanceof HTMLSelectElement ? [...one.options].some((option) => option.value === value) : one) one.value = value;
+    if (value && one?.closest("details")) one.closest("details").open = true;
+  }
+  return job;
 }
 
 // ---------------------------------------------------------------------------- watch

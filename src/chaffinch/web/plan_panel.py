@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ _MOST_EXAMPLES, _MOST_VALUES = 4, 12
 def plan_task(tell: Tell, *, text: str, folder: str = "") -> None:
     """Find the plan of a survey file, and tell all that is shown of it."""
     began = time.monotonic()
+    tell({"file": text})
     asked, plan = planned(text, lambda name: tell({"step": name}), folder)
     tell({"to": "promise", "html": promise_html(plan)})
     tell({"to": "example", "html": example_html(plan)})
@@ -65,7 +66,7 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
         },
         "epsilon": promise_text(plan.epsilon, 4),
         "margin": up(100 * plan.margin()),
-        "people": f" = {up(plan.margin() * plan.reports)} {_unit(plan)}" if _counts(plan) else "",
+        "people": _in_units(plan, plan.margin(), up),
     }
 
 
@@ -157,7 +158,7 @@ def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
         "take it",
     ]
     of = "privacy, error, messages" if promises else "error, messages"
-    leave = tag("button", "let the planner choose", type="submit", value="", class_="choose")
+    leave = tag("button", "let the planner choose", type="button", value="", class_="choose")
 
     def shown(some: Sequence[Candidate], caption: str) -> Markup:
         rows = [_way(one, plan, chosen=one is own, promises=promises) for one in some]
@@ -186,8 +187,8 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
     yield join(tag("span", "chosen", class_="badge") if chosen else "", " ", row_name(one.name))
     if promises:
         yield f"ε {promise_text(one.epsilon, 4)}"
-    people = f" = {error_text(one.error)} {_unit(plan)}" if _counts(plan) else ""
-    yield f"± {error_text(100 * one.error / plan.reports)} %{people}"
+    share = one.error / plan.reports
+    yield f"± {error_text(100 * share)} %{_in_units(plan, share, error_text)}"
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
     nothing = math.isinf(one.local_epsilon)
@@ -199,7 +200,7 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
     elif useless_promise(one.epsilon, one.delta):
         yield tag("span", "protects nobody", class_="leak")
     else:
-        yield tag("button", "choose", type="submit", value=one.name, class_="choose")
+        yield tag("button", "choose", type="button", value=one.name, class_="choose")
 
 
 def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
@@ -231,7 +232,9 @@ def example_html(plan: Plan) -> Markup:
         "Made-up shares, real whiskers: in at least 95 of 100 collections a value lands within "
         f"± {up(100 * margin)} %"
     )
-    if _counts(plan):
+    if not _counts(plan):
+        words += _in_units(plan, margin, up)
+    else:
         far, unit = margin * plan.reports, _unit(plan)
         words += f", or {up(far)} {unit}. A value in fewer than {up(2 * far)} {unit} drowns"
     return join(*drawn, tag("p", f"{words}.", class_="soft"))
@@ -239,6 +242,17 @@ def example_html(plan: Plan) -> Markup:
 
 def _counts(plan: Plan) -> bool:
     return all(one.shape != "number" for one in plan.questions.values())
+
+
+def _in_units(plan: Plan, share: float, written: Callable[[float], str]) -> str:
+    """Return a share of what is possible in people, or in the unit of the only number."""
+    if _counts(plan):
+        return f" = {written(share * plan.reports)} {_unit(plan)}"
+    question = plan.parts[0].question
+    if len(plan.parts) > 1 or not isinstance(question, Number):
+        return ""
+    width = question.high - question.low
+    return f" = {written(share * width)} {question.unit or 'of the mean'}"
 
 
 def _example(plan: Plan, name: str) -> Markup:

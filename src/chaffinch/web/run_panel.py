@@ -33,11 +33,8 @@ _ONCE = ("again", "replace")
 """What was meant for one run only."""
 
 
-def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Markup]:
-    """Yield the panel: what is to be run on what.
-
-    ``given`` and ``job`` are those of the last run: a page that is loaded again shows it again.
-    """
+def run_page(folder: Folder) -> Iterator[Markup]:
+    """Yield the panel: what is to be run on what."""
     surveys, tables = folder.surveys(), folder.tables()
     if not (surveys and tables):
         yield _nothing_to_run(folder, "no table" if surveys else "no survey")
@@ -47,12 +44,12 @@ def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Ma
         "form",
         card(
             "What is run",
-            facts(_fields(surveys, tables, given)),
+            facts(_fields(surveys, tables)),
             _unread(folder),
             tag(
                 "details",
                 tag("summary", "more: people, rounds, ledger, repeats"),
-                facts(_wishes(folder, given)),
+                facts(_wishes(folder)),
                 id="more",
             ),
             tag(
@@ -75,7 +72,6 @@ def run_page(folder: Folder, given: Form, job: str | None = None) -> Iterator[Ma
         id="running",
         method="post",
         autocomplete="off",
-        data_job=job,
     )
 
 
@@ -100,18 +96,13 @@ def _unread(folder: Folder) -> Markup:
     return tag("p", f"Not read: {'; '.join(named)}.", class_="soft") if named else join()
 
 
-def _fields(
-    surveys: Iterable[str], tables: Iterable[str], given: Form
-) -> Iterator[tuple[str, Inside]]:
-    yield "Run", _select("survey", surveys, given)
-    yield "on the table", _select("table", tables, given)
-    yield (
-        "Release into the folder",
-        _box("out", "folder for the release", given.get("out", "release")),
-    )
+def _fields(surveys: Iterable[str], tables: Iterable[str]) -> Iterator[tuple[str, Inside]]:
+    yield "Run", _select("survey", surveys)
+    yield "on the table", _select("table", tables)
+    yield "Release into the folder", _box("out", "folder for the release", "release")
 
 
-def _wishes(folder: Folder, given: Form) -> Iterator[tuple[str, Inside]]:
+def _wishes(folder: Folder) -> Iterator[tuple[str, Inside]]:
     names = folder.names()
     files = {
         "ledger": [one for one in names if one.endswith((".ledger", ".db", ".sqlite"))],
@@ -120,11 +111,11 @@ def _wishes(folder: Folder, given: Form) -> Iterator[tuple[str, Inside]]:
     for name, words in _WISHES.items():
         label = CONTROLS[name.replace("_", "-")]
         if name in files:
-            yield label, _select(name, ["", *files[name]], given)
+            yield label, _select(name, ["", *files[name]])
         elif name in _TICKS:
-            yield label, _tick(name, words, checked=name in given and name not in _ONCE)
+            yield label, _tick(name, words)
         else:
-            box = _box(name, name, given.get(name, ""))
+            box = _box(name, name, "")
             yield label, join(box, " ", tag("span", words, class_="soft"))
 
 
@@ -132,14 +123,13 @@ def _button(task: str, words: str) -> Markup:
     return tag("button", words, type="submit", name="task", value=task, class_="main")
 
 
-def _select(name: str, options: Iterable[str], given: Form) -> Markup:
-    wanted = given.get(name)
-    listed = [tag("option", one or "none", value=one, selected=one == wanted) for one in options]
+def _select(name: str, options: Iterable[str]) -> Markup:
+    listed = [tag("option", one or "none", value=one) for one in options]
     return tag("select", *listed, name=name, class_="box left", id=f"field-{name}", aria_label=name)
 
 
-def _tick(name: str, words: str, *, checked: bool) -> Markup:
-    field = tag("input", type="checkbox", name=name, value="1", checked=checked)
+def _tick(name: str, words: str) -> Markup:
+    field = tag("input", type="checkbox", name=name, value="1")
     return tag("label", field, f" {words}")
 
 
@@ -147,6 +137,11 @@ def _box(name: str, label: str, value: str) -> Markup:
     return tag(
         "input", name=name, value=value, class_="box left", id=f"field-{name}", aria_label=label
     )
+
+
+def asked_again(form: Form) -> Form:
+    """Return what a page shows of a run that was asked for before."""
+    return {name: said for name, said in form.items() if name not in _ONCE}
 
 
 def wanted(form: Form, folder: Folder) -> dict[str, Any]:

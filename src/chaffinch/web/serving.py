@@ -17,7 +17,7 @@ from chaffinch.web.frame import page
 from chaffinch.web.plan_form import plan_page
 from chaffinch.web.reach_panel import reach_page
 from chaffinch.web.results_panel import FILES, files_html, load, release_html, results_page
-from chaffinch.web.run_panel import paid, run_page, wanted
+from chaffinch.web.run_panel import asked_again, paid, run_page, wanted
 from chaffinch.web.site import Site, fault_document, file_response, html_response, json_response
 from chaffinch.web.survey_form import Form, survey_text
 from chaffinch.web.watch_panel import watch_html, watch_page
@@ -49,12 +49,14 @@ class Pages:
             "check": (self._runner, lambda form: wanted(form, folder)),
             "run": (self._runner, lambda form: wanted(form, folder) | paid(form, folder)),
         }
-        self._last_run: tuple[str, Form] | None = None
-        """It goes on without the tab that has asked for it, so any other one can show it."""
+        self._runs: dict[str, Form] = {}
+        """They go on without the pages that have asked for them, which show them again."""
         self.site = Site(
             {
                 "/": {"GET": self._plan},
                 "/run": {"GET": self._run},
+                "/runs": {"GET": self._asked},
+                "/runs/{job}": {"GET": self._asked},
                 "/watch": {"GET": self._watch},
                 "/watched": {"GET": self._watched},
                 "/results": {"GET": self._results},
@@ -73,9 +75,7 @@ class Pages:
         return html_response(page("", "Plan a count", plan_page()))
 
     async def _run(self, _request: Request) -> Response:
-        job, given = self._last_run or ("", {})
-        known = job if self._runner.find(job) else None
-        shown = await asyncio.to_thread(list, run_page(self._folder, given, known))
+        shown = await asyncio.to_thread(list, run_page(self._folder))
         return html_response(page("run", "Run on a table", shown))
 
     async def _watch(self, _request: Request) -> Response:
@@ -138,7 +138,8 @@ class Pages:
         except ChaffinchError as fault:
             return json_response({"fault": fault_document(fault)})
         if name == "run":
-            self._last_run = job.id, form
+            self._runs = {one: of for one, of in self._runs.items() if self._runner.find(one)}
+            self._runs[job.id] = form
         return json_response({"job": job.id})
 
     def _survey(self, form: Form) -> dict[str, Any]:
@@ -151,6 +152,13 @@ class Pages:
     async def _news(self, request: Request) -> Response:
         job = self._job(request)
         return json_response(await job.since(int(request.parameters["known"])))
+
+    async def _asked(self, request: Request) -> Response:
+        """Return what was asked of a run, by its number, or of the last one."""
+        last = next(reversed(self._runs), "")
+        job = request.parameters.get("job", last)
+        job = job if job in self._runs else last
+        return json_response({"job": job, "given": asked_again(self._runs.get(job, {}))})
 
     async def _file(self, request: Request) -> Response:
         files, name = self._job(request).files, request.parameters["file"]

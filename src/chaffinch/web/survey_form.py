@@ -105,7 +105,9 @@ def _with_head(text: str, head: list[str]) -> str:
     first = next((at for at in begins if _is_whole(lines[:at])), len(lines))
     replaced = {*(line.partition(" =")[0] for line in head), *_PROMISE}
     kept = [one for one in lines[:first] if one.partition("=")[0].strip(" \t\"'") not in replaced]
-    return "\n".join([*kept, *head, *([""] if lines[first:] else []), *lines[first:], ""])
+    above = "\n".join(["\n".join(kept).rstrip("\n"), *head]).lstrip("\n")
+    below = "\n".join(lines[first:]).rstrip("\n")
+    return "\n\n".join(filter(None, [above, below])) + "\n"
 
 
 def _is_whole(lines: list[str]) -> bool:
