@@ -352,7 +352,10 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   };
   const start = (wanted) => { task = wanted; return go((take) => ask(task, other, take)); };
   // A run goes on without its page: the one that this page started is shown again, or the last one.
-  if (!tasks) shownAgain(other).then((job) => job && go((take) => listen(job, () => true, take).catch(() => take(SILENT))));
+  // Whoever has begun to fill it in goes on.
+  let begun = false;
+  for (const one of ["input", "submit"]) other.addEventListener(one, () => { begun = true; });
+  if (!tasks) shownAgain(other, () => begun).then((job) => job && go((take) => listen(job, () => true, take).catch(() => take(SILENT))));
   other.addEventListener("submit", (event) => { event.preventDefault(); start(tasks ?? event.submitter?.value ?? "check"); });
   if (tasks) {
     other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => start(tasks), PAUSE); });
@@ -361,9 +364,10 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
 }
 
 // Fill in what was asked of a run; return its number. What is filled in is in sight.
-async function shownAgain(form) {
+async function shownAgain(form, isBegun) {
   const { job, given } = await (await fetch(`./runs${location.hash.replace("#", "/")}`)).json();
-  for (const [name, value] of Object.entries(given ?? {})) {
+  if (isBegun()) return "";
+  for (const [name, value] of Object.entries(given)) {
     const one = form.elements[name];
     if (one?.type === "checkbox") one.checked = true;
     else if (one instanceof HTMLSelectElement ? [...one.options].some((option) => option.value === value) : one) one.value = value;
