@@ -154,6 +154,22 @@ def test_the_dial_answers_before_the_server_does(chromium: Browser, address: str
         assert len([one for one in asked if one.endswith("/ask/plan")]) < 9
 
 
+def test_a_reach_keeps_what_was_filled_in(chromium: Browser, address: str) -> None:
+    with Visit.of(chromium, address, "reach") as visit:
+        page, state = visit.page, visit.page.locator("#state")
+        expect(state).to_contain_text("proven")
+        page.locator("[name=publishers]").fill("north = 3000\nsouth = 2000")
+        expect(page.locator("#reach")).to_contain_text("north and south")
+        expect(state).to_contain_text("proven")
+        page.get_by_role("button", name="choose", exact=True).last.click()
+        expect(page.locator("#reach")).to_contain_text("because it was asked for")
+        row = page.locator("#reach .badge").locator("xpath=ancestor::tr").inner_text()
+        expect(state).to_contain_text("proven")
+        page.reload()
+        expect(page.locator("#reach")).to_contain_text("north and south")
+        assert page.locator("#reach .badge").locator("xpath=ancestor::tr").inner_text() == row
+
+
 @pytest.mark.parametrize("width", [360, 1440])
 def test_the_thumb_stands_below_the_mark(chromium: Browser, address: str, width: int) -> None:
     with Visit.of(chromium, address, width=width) as visit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert set(found) == {"promise", "example", "ways", "code", "who"}
     # Every button is a wish of its own: Enter in a field presses none of them.
     assert 'type="submit"' not in found["ways"]
+    assert "one lie moves" in found["ways"]
     _, plan = planned(text, lambda _: None)
     assert plan.id == survey_from(text).plan().id
     assert f">{right_guesses(4.0, 1e-6)}</strong>" in found["promise"]
@@ -172,6 +174,19 @@ def test_reach_is_planned_and_its_faults_are_told() -> None:
     assert "--publisher daily=2000 --publisher radio=1000" in found["reach"]
     # The command makes the same plan: no digit of the promise is lost.
     assert "--epsilon 2.1234567 --delta 0.0001" in found["reach"]
+    assert "left if a publisher helps the analyzer" in found["reach"]
+    assert "Chosen are the fewest hashes" in found["reach"]
+    assert re.search("daily and radio</dt><dd>± [0-9.,]+ ids", found["reach"])
+    # Another row is a click away, and then the program makes that plan.
+    chosen = fragments("reach", form=form | {"hashes": "8"})["reach"]
+    assert re.search('8 <span class="badge">chosen', chosen)
+    assert chosen.count("<tr>") == found["reach"].count("<tr>")
+    assert "--hashes 8" in chosen
+    names: dict[str, Any] = {}
+    program = unescape(re.findall("<code>(from .*?)</code>", chosen, re.DOTALL)[0])
+    exec(program.replace("plan.save", "str"), names)  # noqa: S102 - it is ours
+    assert names["plan"].hashes == 8
+    assert names["plan"].id[:12] in chosen
     for name, bad in (("publishers", "daily = many"), ("epsilon", "x"), ("publishers", "a=1\na=2")):
         with pytest.raises(ValueError, match="must be"):
             TASKS["reach"](lambda _: None, form=form | {name: bad})

@@ -354,7 +354,7 @@ def _chosen_candidate(plan: Plan) -> Candidate:
 
 
 def _promise(value: float) -> str:
-    return "none" if math.isinf(value) else promise_text(value, 4)
+    return "infinite" if math.isinf(value) else promise_text(value, 4)
 
 
 _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
@@ -421,7 +421,12 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     costs = [_COSTS[name] for place in kept if (name := _COLUMNS[place][0]) in _COSTS]
     output.words(
         "→ chosen. error: standard error of a count, in people (of a sum, in ranges). Per report: "
-        f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude."
+        f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude"
+        + (
+            " (infinite: no protection)."
+            if any(math.isinf(one["local_epsilon"]) for one in rows)
+            else "."
+        )
         + (" ! ruled out by a wish, such as the number of messages." if ruled_out else "")
         + " `--protocol` with its name takes another one"
         + (", `--anyway` one that is ruled out, too." if ruled_out else ".")

@@ -16,7 +16,7 @@ from chaffinch.planning.explanation import MOST_LOCAL
 from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.plans.expansion import Asked
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.meaning import useless_error, useless_promise
+from chaffinch.plans.meaning import NO_PROTECTION, useless_error, useless_promise
 from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.mechanism import Mechanism
@@ -157,7 +157,7 @@ class Candidate:
 
     def __repr__(self) -> str:
         """Return what it is chosen by, on one line; its parts are long."""
-        left = "none" if math.isinf(self.local_epsilon) else f"{self.local_epsilon:.4g}"
+        left = "infinite" if math.isinf(self.local_epsilon) else f"{self.local_epsilon:.4g}"
         return (
             f"<{self.name}: epsilon {self.epsilon:.4g}, standard error {self.error:.4g}, "
             f"{self.slots:,} slots, local epsilon {left}{', ruled out' * bool(self.ruled_out)}>"
@@ -200,7 +200,9 @@ class Weighed(tuple[Candidate, ...]):
                 f"{one.error:,.3g}",
                 f"{one.messages:,.3g}",
                 f"{one.report_bytes:,}",
-                "nothing" if math.isinf(one.local_epsilon) else f"epsilon {one.local_epsilon:.3g}",
+                NO_PROTECTION
+                if math.isinf(one.local_epsilon)
+                else f"epsilon {one.local_epsilon:.3g}",
             ]
             for one in sorted(self, key=lambda one: one.error)
         ]

@@ -6,6 +6,9 @@ import math
 
 from chaffinch.privacy.guarantee import Guarantee, promised, right_guesses
 
+NO_PROTECTION = "no protection"
+"""What tables say of an infinite epsilon."""
+
 
 def useless_promise(
     epsilon: float, delta: float, *, guess: str = "which of two answers a person gave"

@@ -19,6 +19,7 @@ from chaffinch.charts.rounding import (
     promise_text,
 )
 from chaffinch.errors import InvalidInput
+from chaffinch.plans.meaning import NO_PROTECTION
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
@@ -263,7 +264,7 @@ def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
 
 
 def _epsilon_term(value: float) -> str:
-    return "no protection" if math.isinf(value) else f"epsilon {promise_text(value, 4)}"
+    return NO_PROTECTION if math.isinf(value) else f"epsilon {promise_text(value, 4)}"
 
 
 def _filter_count(release: ReachRelease) -> str:

@@ -68,6 +68,20 @@ function faultBox(fault) {
   return box;
 }
 
+// What is asked is in the part of the address that no server ever gets: a link to this plan.
+// A hidden field has no value of its own by default: whatever it holds was chosen.
+function remember(form) {
+  const differs = ([name, value]) => value !== "" && (form.elements[name].type === "hidden" || value !== form.elements[name].defaultValue);
+  history.replaceState(null, "", `#${new URLSearchParams([...new FormData(form)].filter(differs))}`);
+}
+function recall(form) {
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    const one = form.elements[name];
+    if (one instanceof HTMLInputElement && one.type === "checkbox") one.checked = true;
+    else if (one) one.value = value;
+  }
+}
+
 // ---------------------------------------------------------------------------- plan
 
 const form = $("asked");
@@ -121,7 +135,7 @@ function planning(form) {
         }
         if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
         followBox();
-        remember();
+        remember(form);
         if (news.proven.margin && field("lead").value === "epsilon") field("error").value = news.proven.margin;
         $("people").textContent = news.proven.people;
         price();
@@ -243,17 +257,6 @@ function planning(form) {
   });
   form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
 
-  // What is asked is in the part of the address that no server ever gets: a link to this plan.
-  // A hidden field has no value of its own by default: whatever it holds was chosen.
-  const differs = ([name, value]) => value !== "" && (field(name).type === "hidden" || value !== field(name).defaultValue);
-  const asked = () => new URLSearchParams([...new FormData(form)].filter(differs));
-  function remember() { history.replaceState(null, "", `#${asked()}`); }
-  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-    const one = field(name);
-    if (one instanceof HTMLInputElement && one.type === "checkbox") one.checked = true;
-    else if (one) one.value = value;
-  }
-
   // The stop nearest to the epsilon that stands in its box.
   function followBox() {
     const wanted = Math.log(Number(field("epsilon").value));
@@ -263,6 +266,7 @@ function planning(form) {
     dial.setAttribute("aria-valuetext", stops[dial.value].words);
   }
 
+  recall(form);
   followBox();
   showKind();
   plan();
@@ -345,6 +349,7 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
       if (news.done) $("state").textContent = `✓ ${news.done}`;
       if (news.proven) {
         $("state").textContent = news.proven.words;
+        remember(other);
         for (const one of other.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
       }
     });
@@ -358,6 +363,13 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   if (!tasks) shownAgain(other, () => begun).then((job) => job && go((take) => listen(job, () => true, take).catch(() => take(SILENT))));
   other.addEventListener("submit", (event) => { event.preventDefault(); start(tasks ?? event.submitter?.value ?? "check"); });
   if (tasks) {
+    recall(other);
+    other.addEventListener("click", (event) => {
+      const choice = event.target.closest(".choose");
+      if (!choice) return;
+      other.elements.hashes.value = choice.value;
+      start(tasks);
+    });
     other.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => start(tasks), PAUSE); });
     start(tasks);
   }

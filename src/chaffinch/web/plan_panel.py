@@ -20,7 +20,7 @@ from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.planning.wishes import default_delta
-from chaffinch.plans.meaning import factor, useless_promise
+from chaffinch.plans.meaning import NO_PROTECTION, factor, useless_promise
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
@@ -154,6 +154,7 @@ def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
         "error (one s.e.)",
         "messages",
         "bytes",
+        "one lie moves",
         "left if they collude",
         "take it",
     ]
@@ -191,8 +192,9 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
     yield f"± {error_text(100 * share)} %{_in_units(plan, share, error_text)}"
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
-    nothing = math.isinf(one.local_epsilon)
-    yield tag("b", "nothing", class_="leak") if nothing else f"ε {rounded_up(one.local_epsilon):g}"
+    yield f"{rounded_up(one.influence):g} {_unit(plan) if _counts(plan) else 'ranges'}"
+    bare = math.isinf(one.local_epsilon)
+    yield tag("b", NO_PROTECTION, class_="leak") if bare else f"ε {rounded_up(one.local_epsilon):g}"
     if chosen:
         yield ""
     elif one.ruled_out:

@@ -8,11 +8,16 @@ import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from chaffinch import Audience, Target, reach
 from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
 from chaffinch.errors import InvalidInput
+from chaffinch.plans.meaning import NO_PROTECTION
+from chaffinch.reach.planning.audience import usual_groups
 from chaffinch.reach.planning.reach_plan import ReachPlan
+from chaffinch.reach.planning.reach_planner import CHOICE
 from chaffinch.web.controls import CONTROLS
 from chaffinch.web.frame import card, code_block, facts, folded, table
 from chaffinch.web.markup import Markup, join, tag
@@ -26,6 +31,8 @@ _PUBLISHER = re.compile(
     r"(?P<size>[0-9]{1,3}(?:[,_ \u2009\u202f][0-9]{3})+(?![0-9])|[0-9]+)(?=[,;\s]|$)(?![ \t]*=)"
 )
 """A name and a number, with or without a sign between them; names may have numbers in them."""
+_MOST_ROWS, _MOST_PAIRS = 10, 6
+"""Errors of what two publishers share are foretold of so many rows and pairs."""
 _PUBLISHERS = "daily = 1,200,000\nradio = 400,000\nshop = 250,000"
 
 
@@ -59,6 +66,7 @@ def reach_page() -> Iterator[Markup]:
     ]
     yield tag(
         "form",
+        tag("input", type="hidden", name="hashes"),
         card("Who has an audience", facts(fields), tag("output", "", id="state", role="status")),
         tag("div", id="faults"),
         tag("div", id="reach"),
@@ -71,8 +79,9 @@ def reach_page() -> Iterator[Markup]:
 def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
     """Plan the filters of several publishers."""
     began = time.monotonic()
-    sizes = _sizes(form.get("publishers", ""))
-    plan = reach.plan(
+    sizes, hashes = _sizes(form.get("publishers", "")), form.get("hashes", "")
+    make = partial(
+        reach.plan,
         Audience(list(sizes), frequencies=_whole("views counted", form.get("frequencies", "1"))),
         sizes=sizes,
         target=Target(
@@ -81,6 +90,13 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
         shuffled="shuffled" in form,
         progress=lambda words: tell({"step": words}),
     )
+    plan = make()
+    if hashes and _whole("hashes", hashes) != plan.hashes:
+        # What was weighed stays in sight, so that another one can be chosen.
+        wished = make(hashes=_whole("hashes", hashes))
+        (own,) = wished.options
+        options = (own if one.hashes == own.hashes else one for one in plan.options)
+        plan = replace(wished, options=tuple(options))
     tell(
         {
             "keep": {
@@ -95,11 +111,17 @@ def reach_task(tell: Tell, *, form: Mapping[str, str]) -> None:
 def _reach_html(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> Markup:
     name = "reach.plan.json"
     link = tag("a", name, href=f"./files/{name}", class_="file", data_file=name)
+    wished = bool(form.get("hashes"))
     return join(
         tag("div", _promised(plan), _expected(plan), class_="pair"),
-        _weighed(plan),
+        _weighed(plan, wished=wished),
         folded(
-            "The command", code_block(_command(plan, sizes, form), "the command"), id_="command"
+            "The command",
+            code_block(_command(plan, sizes, form, wished=wished), "the command"),
+            id_="command",
+        ),
+        folded(
+            "The Python", code_block(_program(plan, wished=wished), "the program"), id_="python"
         ),
         tag("p", link, tag("span", f"plan {plan.id[:12]}", class_="soft"), class_="files"),
     )
@@ -124,38 +146,86 @@ def _promised(plan: ReachPlan) -> Markup:
 
 
 def _expected(plan: ReachPlan) -> Markup:
-    left, error = plan.colluding_epsilon, error_text(plan.standard_error)
-    found = {
-        "reach of all together": f"± {error} ids (one s.e., without overlap)",
-        "a filter to send": bytes_for_people(plan.filter_bytes),
-        "left if they collude": "nothing" if math.isinf(left) else f"ε {promise_text(left, 4)}",
-    }
-    return card("What you will see", facts(found.items()))
+    several = len(plan.sizes) > 1
+    found = {"reach of all together": f"± {error_text(plan.standard_error)} ids"}
+    if several and plan.audience.rows <= _MOST_ROWS:
+        pairs = [one for one in usual_groups(plan.audience) if len(one.all_of) == 2]
+        errors = plan.foretold_errors(pairs[:_MOST_PAIRS])
+        found |= {name: f"± {error_text(error)} ids" for name, error in errors.items()}
+    found["a filter to send"] = bytes_for_people(plan.filter_bytes)
+    if several:
+        found[f"left if a publisher helps {_helped(plan)}"] = (
+            f"{_left(plan.colluding_epsilon)}, for an id at the other publishers"
+        )
+    words = "Errors are one standard error, if no two publishers share an id."
+    return card("What you will see", facts(found.items()), tag("p", words, class_="soft"))
 
 
-def _weighed(plan: ReachPlan) -> Markup:
-    badge, chosen = tag("span", "chosen", class_="badge"), (plan.hashes, plan.bits)
+def _helped(plan: ReachPlan) -> str:
+    return "the analyzer" if plan.shuffler is None else "the shuffler"
+
+
+def _left(epsilon: float) -> str:
+    return NO_PROTECTION if math.isinf(epsilon) else f"ε {promise_text(epsilon, 4)}"
+
+
+def _weighed(plan: ReachPlan, *, wished: bool) -> Markup:
+    def choose(words: str, hashes: int | str = "") -> Markup:
+        return tag("button", words, type="button", class_="choose", value=hashes)
+
+    badge = tag("span", "chosen", class_="badge")
     rows = [
         (
-            join(f"{one.hashes} ", badge if (one.hashes, one.bits) == chosen else ""),
+            join(f"{one.hashes} ", badge if plan.is_chosen(one) else ""),
             f"{one.bits:,}",
             f"± {error_text(one.standard_error)}",
+            *([_left(plan.left_to_colluder(one))] * (len(plan.sizes) > 1)),
+            "" if plan.is_chosen(one) else choose("choose", one.hashes),
         )
         for one in plan.options
     ]
-    caption = "The chosen one is calibrated, the others are guesses"
+    left = [f"left if a publisher helps {_helped(plan)}"] * (len(plan.sizes) > 1)
+    why = "Chosen because it was asked for." if wished else f"{CHOICE}. More hashes leave less."
     return card(
-        "Filters that were weighed", table(("hashes", "bits", "error of the reach"), rows, caption)
+        "Filters that were weighed",
+        table(
+            ("hashes", "bits", "error of the reach", *left, "take it"),
+            rows,
+            "The chosen one is calibrated, the others are guesses",
+        ),
+        tag("p", why, " ", choose("let the planner choose") if wished else "", class_="soft"),
     )
 
 
-def _command(plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str]) -> str:
+def _program(plan: ReachPlan, *, wished: bool) -> str:
+    """Return a program that makes the same plan."""
+    often = f", frequencies={plan.frequencies}" if plan.frequencies > 1 else ""
+    lines = [
+        "from chaffinch import Audience, Target, reach",
+        "",
+        f"sizes = {dict(plan.publishers)!r}",
+        "plan = reach.plan(",
+        f"    Audience(list(sizes){often}),",
+        "    sizes=sizes,",
+        f"    target=Target({plan.epsilon!r}, {plan.delta!r}),",
+        *([f"    hashes={plan.hashes},"] * wished),
+        *(["    shuffled=True,"] * (plan.shuffler is not None)),
+        ")",
+        'plan.save("reach.plan.json")',
+    ]
+    return "\n".join(lines)
+
+
+def _command(
+    plan: ReachPlan, sizes: Mapping[str, int], form: Mapping[str, str], *, wished: bool
+) -> str:
     publishers = (f"--publisher {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
     words = [
         "chaffinch reach plan",
         *publishers,
         f"--epsilon {plan.epsilon!r} --delta {plan.delta!r}",
         f"--frequencies {plan.frequencies}" if plan.frequencies > 1 else "",
+        f"--hashes {plan.hashes}" if wished else "",
         "--shuffled" if "shuffled" in form else "",
         "--out reach.plan.json",
     ]

@@ -231,13 +231,9 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 
 
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
-    from fractions import Fraction
-
-    from chaffinch.reach.planning.reach_parties import colluding_epsilon
     from chaffinch.reach.planning.reach_plan import filter_bytes
 
-    chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
-    flip = found.flip_probability if chosen else Fraction(option.own)
+    chosen = found.is_chosen(option)
     return {
         "chosen": chosen,
         "guessed": not chosen,
@@ -247,12 +243,12 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
         "flip_probability": option.flip,
         "standard_error": option.standard_error,
         "limit": option.limit,
-        "colluding_epsilon": colluding_epsilon(found.audience, option.hashes, flip),
+        "colluding_epsilon": found.left_to_colluder(option),
     }
 
 
 def _show_options(found: ReachPlan, output: Output) -> None:
-    from chaffinch.reach.planning.reach_planner import CLOSE, ENOUGH
+    from chaffinch.reach.planning.reach_planner import CHOICE
 
     helped = "the analyzer" if found.shuffler is None else "the shuffler"
     narrow = output.width < _NARROW
@@ -284,6 +280,5 @@ def _show_options(found: ReachPlan, output: Output) -> None:
         + " error: standard error of the reach of all, if no two publishers share an id"
         + ("." if narrow else "; unflipped: what would be left of it without any flips.")
         + f" colluder: epsilon left to an id at the other publishers if one of them helps {helped}."
-        f" Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the "
-        f"least, or at most {ENOUGH:.1%} of the reach; --hashes 1 leaves most against a colluder."
+        f" {CHOICE}; --hashes 1 leaves most against a colluder."
     )

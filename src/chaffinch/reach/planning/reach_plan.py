@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,7 +25,7 @@ from chaffinch.questions import label
 
 # Only for methods that no party calls while a reach runs: its names load with the first of them.
 from chaffinch.reach import planning
-from chaffinch.reach.planning.audience import Audience
+from chaffinch.reach.planning.audience import Audience, Group
 from chaffinch.reach.planning.id_rule import AS_IS, IdRule, IdsForm
 from chaffinch.reach.planning.reach_parties import (
     MOST_DELTA,
@@ -288,6 +289,15 @@ class ReachPlan:
         """
         return colluding_epsilon(self.audience, self.hashes, self.flip_probability)
 
+    def is_chosen(self, option: Option) -> bool:
+        """Return whether an option that was weighed is this plan."""
+        return (option.hashes, option.bits) == (self.hashes, self.bits)
+
+    def left_to_colluder(self, option: Option) -> float:
+        """Return what ``colluding_epsilon`` would be under an option; about, if not chosen."""
+        flip = self.flip_probability if self.is_chosen(option) else Fraction(option.own)
+        return colluding_epsilon(self.audience, option.hashes, flip)
+
     def verify(self, *, within: Target | None = None) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 
@@ -315,6 +325,18 @@ class ReachPlan:
         return planning.estimator.apart(
             self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.all_flips)
         )
+
+    def foretold_errors(self, groups: Iterable[Group]) -> dict[str, float]:
+        """Return the foretold standard error of each of some groups, if no two share an id."""
+        estimator = planning.estimator
+        columns = estimator.expected(
+            self.audience,
+            estimator.disjoint(self.audience, self.sizes),
+            bits=self.bits,
+            hashes=self.hashes,
+            flip=float(self.all_flips),
+        )
+        return {group.name: columns.estimate(group)[1] for group in groups}
 
     @property
     def limit(self) -> float:

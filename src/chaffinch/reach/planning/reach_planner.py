@@ -46,6 +46,11 @@ CLOSE = 1.05
 _TRIES = 3
 """Guesses err where epsilon is large: so many ways are calibrated until one is good."""
 ENOUGH = 0.001
+CHOICE = (
+    f"Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the least, or at most "
+    f"{ENOUGH:.1%} of the reach"
+)
+"""How an option is chosen."""
 """So is one of at most this share of the reach: nobody asks for more."""
 _LEAST_DELTA = 1e-290
 """A group of columns shares delta between them, and the accounting ends at 1e-300."""
