@@ -59,7 +59,7 @@ def test_a_column_tells_people_apart(cli: Callable[..., Done], visits: Path) -> 
     assert document["reports"] == PEOPLE
     # Another draw gives other numbers, and no interval knows.
     for said in (done.out, (visits / "out" / "release.html").read_text()):
-        assert "One row of each person was drawn at random" in " ".join(said.split())
+        assert "Where somebody has several rows, one was drawn at random" in " ".join(said.split())
     release = cf.load_release(visits / "out" / "release.json")
     assert release.rows_were_drawn
     assert release.document() == document
@@ -80,7 +80,7 @@ def test_a_survey_says_who_is_a_person(cli: Callable[..., Done], visits: Path) -
     assert done.code == 0
     assert "2 rows of each, drawn at random, empty ones where there are fewer" in done.err
     assert "one person's answer in all of their 2 reports" in " ".join(done.out.split())
-    assert "2 rows of each were drawn at random" in " ".join(done.out.split())
+    assert "Where somebody has more rows, 2 were drawn at random" in " ".join(done.out.split())
     assert cf.load_plan(visits / "out" / "survey.plan.json").contributions == 2
     alone = cli(
         "encode", visits / "visits.csv", "--plan", visits / "out" / "survey.plan.json", "-o", "x"

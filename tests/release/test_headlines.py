@@ -15,6 +15,7 @@ from chaffinch.release.headlines import (
     change_headline,
     largest_headline,
     mean_headline,
+    overlap_headline,
     reach_headline,
     share_headline,
 )
@@ -37,20 +38,20 @@ def test_the_largest_value_has_the_interval_for_all_together() -> None:
     assert found == "tea is the most common of 2: 50.0% (49.2 to 50.8%)."
 
 
-def test_values_whose_intervals_overlap_cannot_be_told_apart() -> None:
+def test_each_value_may_be_the_largest_where_intervals_overlap() -> None:
     # By themselves the two intervals are apart; the larger one was picked after looking.
     rows = line("tea", 400, 2), line("milk", 411, 2), line("beer", 100, 2)
     assert rows[1].ends[0] > rows[0].ends[1]
     assert said(*rows) == (
-        "milk and tea cannot be told apart: 41.1% (40.3 to 41.9%) and 40.0% (39.2 to 40.8%). "
-        "One of them is the most common of 3."
+        "milk and tea may each be the most common of 3, as their intervals overlap: "
+        "41.1% (40.3 to 41.9%) and 40.0% (39.2 to 40.8%)."
     )
 
 
-def test_many_that_cannot_be_told_apart_are_counted() -> None:
+def test_many_that_may_be_the_largest_are_counted() -> None:
     rows = [line(f"v{n}", 100 + n, 5) for n in range(9)]
     assert said(*rows).startswith(
-        "9 of 9 cannot be told apart: each may be the most common. The largest estimate is 10.8%"
+        "9 of 9 may each be the most common: their intervals overlap. The largest estimate is 10.8%"
     )
     assert said(*rows).endswith(", v8.")
 
@@ -78,7 +79,7 @@ def test_who_may_be_the_largest_is_never_left_out(
     best = rows[int(np.argmax(truths))].label
     words = headline_text(largest_headline(rows))
     alone = re.match(r"(v\d+) is the most common", words)
-    named = re.match(r"(v\d+(?:, v\d+)*(?: and v\d+)?) cannot be told apart", words)
+    named = re.match(r"(v\d+(?:, v\d+)*(?: and v\d+)?) may each", words)
     if alone:
         assert alone[1] == best
     elif named:
@@ -115,6 +116,10 @@ def test_means_reaches_and_changes() -> None:
     )
     reach = reach_headline(line("", 35_000, 40), ["daily", "radio"])
     assert headline_text(reach) == "All 2 publishers together reach 35,000 ids (34,920 to 35,080)."
+    shared = line("daily and radio", 900, 40), line("daily and shop", 56, 40)
+    assert headline_text(overlap_headline(shared)) == "900 ids (820 to 980) are at daily and radio."
+    few = headline_text(overlap_headline(shared[1:]))
+    assert few == "No shared ids can be told from the noise."
     apart = Line("tea, May → June", 3.0, 0.5, (2.0, 4.0), (1.5, 4.5), 1)
     alike = Line("milk, May → June", -0.4, 0.5, (-1.4, 0.6), (-1.9, 1.1), 1)
     found = headline_text(change_headline([apart, alike], "percentage points"))

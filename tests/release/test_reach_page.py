@@ -45,7 +45,7 @@ def test_everything_stands_in_its_order(html: str) -> None:
         for words in (
             "All 3 publishers together reach 35,000 ids (34,920 to 35,080).",
             "Estimated number of ids for 4 values",
-            "About 10,000 ids are at daily and radio, 10,000 at daily and shop",
+            "10,000 ids (9,920 to 10,080) are at daily and radio, 10,000 (9,920 to 10,080)",
             "exactly daily and radio: 5,000",
             "Estimated number of ids for 7 values",
             "2 times or more",

@@ -49,7 +49,8 @@ _Measured = tuple[str, float, _Interval | None, _Interval | None]
 _ROW = 40
 _BAR_TOP, _BAR = 21, 11
 _AXIS = 22
-_LABEL_COLUMNS = 26
+_LABEL_COLUMNS, _LINE_COLUMNS = 26, 44
+"""Letters of a label in any case, and of a label and its numbers on the narrowest screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +351,8 @@ def _line_of(dot: Dot) -> _Interval | None:
 def _row(figure: DotFigure, dot: Dot, top: int) -> Iterator[str]:
     axis, high, low = figure.x, top + _BAR_TOP, top + _BAR_TOP + _BAR
     middle = (high + low) / 2
-    yield element("text", shorten_text(dot.label, _LABEL_COLUMNS), x=0, y=top + 14)
+    room = max(_LABEL_COLUMNS, _LINE_COLUMNS - sum(map(len, dot.shown[1:])))
+    yield element("text", shorten_text(dot.label, room), x=0, y=top + 14)
     yield _numbers(dot, top + 14)
     if figure.bars:
         yield _bar(axis, (max(axis.low, 0.0), axis.high), high, _BAR, "cf-track")

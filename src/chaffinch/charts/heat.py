@@ -22,8 +22,9 @@ _MOST_NUMBERED = 64
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MOST_DECIMALS = 3
 
-_LEFT = 14.0
-"""Percent of the width for the names of the rows."""
+_LEFT, _LETTER = 14.0, 2.2
+"""Percent of the width for the names of the rows: at least so many, and for a letter on the
+narrowest screen."""
 _HEAD, _ROW, _THIN = 38, 30, 240
 _SCALE = 52
 _STEPS = 40
@@ -74,6 +75,11 @@ class HeatFigure(Picture):
         for row, column in self.marked:
             if not (0 <= row < len(self.rows) and 0 <= column < len(self.columns)):
                 raise InvalidInput("marked cell", "one of the map", (row, column))
+
+    @property
+    def left(self) -> float:
+        """Return how many percent of the width the names of the rows take."""
+        return max(_LEFT, 2 + _LETTER * max(map(len, self.rows)))
 
     @property
     def numbered(self) -> bool:
@@ -162,12 +168,12 @@ def _names(figure: HeatFigure, tall: float) -> Iterator[str]:
     apart = math.ceil(14 / tall)
     for number, name in list(enumerate(figure.rows))[::apart]:
         y = _HEAD + tall * (number + 0.5) + 4
-        at = f"{_LEFT - 2:g}%"
+        at = f"{figure.left - 2:g}%"
         yield element("text", name, x=at, y=y, text_anchor="end", class_="cf-soft")
 
 
 def _cells(figure: HeatFigure, tall: float) -> Iterator[str]:
-    width = f"{(100 - _LEFT) / len(figure.columns):.3f}%"
+    width = f"{(100 - figure.left) / len(figure.columns):.3f}%"
     for row, column in figure.cells():
         left, top = _across(figure, column), _HEAD + tall * row
         shade = _opacity(figure.shade(row, column))
@@ -196,11 +202,11 @@ def _cells(figure: HeatFigure, tall: float) -> Iterator[str]:
 
 
 def _scale(figure: HeatFigure, bottom: float) -> Iterator[str]:
-    width = (100 - _LEFT) / _STEPS
+    width = (100 - figure.left) / _STEPS
     for step in range(_STEPS):
         yield element(
             "rect",
-            x=f"{_LEFT + width * step:.3f}%",
+            x=f"{figure.left + width * step:.3f}%",
             y=bottom + 10,
             width=f"{width + 0.05:.3f}%",
             height=8,
@@ -208,7 +214,7 @@ def _scale(figure: HeatFigure, bottom: float) -> Iterator[str]:
             fill_opacity=_opacity((step + 0.5) / _STEPS),
         )
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
-        at = f"{_LEFT + (100 - _LEFT) * share:.2f}%"
+        at = f"{figure.left + (100 - figure.left) * share:.2f}%"
         label = short_number(figure.scale.at(share))
         yield element("text", label, x=at, y=bottom + 31, text_anchor=anchor, class_="cf-soft")
     words = figure.scale.label
@@ -220,4 +226,4 @@ def _opacity(shade: float) -> float:
 
 
 def _across(figure: HeatFigure, column: float) -> str:
-    return f"{_LEFT + (100 - _LEFT) * column / len(figure.columns):.3f}%"
+    return f"{figure.left + (100 - figure.left) * column / len(figure.columns):.3f}%"

@@ -14,7 +14,6 @@ from pydantic import Field
 from chaffinch.charts.rounding import (
     count_of,
     decimal_places,
-    nearest_text,
     percent_text,
     promise_text,
 )
@@ -23,7 +22,7 @@ from chaffinch.plans.meaning import NO_PROTECTION
 from chaffinch.privacy import Guarantee
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
 from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
-from chaffinch.release.headlines import reach_headline
+from chaffinch.release.headlines import overlap_headline, reach_headline
 from chaffinch.release.publication import Publication
 from chaffinch.release.release_document import (
     Amount,
@@ -337,15 +336,10 @@ def _headline(release: ReachRelease) -> Headline:
 
 def _shared_headline(release: ReachRelease) -> Headline:
     """Return how many ids some publishers share, in words that need no picture."""
-    shared = {some: ids for some, ids in _shared_ids(release).items() if len(some) > 1}
-    named = [[one for one in release.publishers if one in some] for some in shared]
-    if not 1 <= len(named) <= _MOST_SHARED:
+    shared = [row for row in release.rows if row.kind == "overlap"]
+    if not 1 <= len(shared) <= _MOST_SHARED:
         return ()
-    told = [
-        f"{nearest_text(max(ids, 0.0), 0)}{' ids are' * (place == 0)} at {' and '.join(some)}"
-        for place, (some, ids) in enumerate(zip(named, shared.values(), strict=True))
-    ]
-    return (("", "About " + ", ".join(told) + "."),)
+    return overlap_headline([_row_line(row.group, row, 0) for row in shared])
 
 
 def _no_headline(_: ReachRelease) -> Headline:

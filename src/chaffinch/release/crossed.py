@@ -159,15 +159,21 @@ class CrossedForm(Form):
 # ---------------------------------------------------------------------- what it says
 
 
-def margin_advice(told: Mapping[str, Crossed]) -> dict[str, str]:
-    """Return which count of a question to use, for those that several of these crosses count."""
+def margin_advice(told: Mapping[str, Crossed]) -> dict[tuple[str, str], str]:
+    """Return which count of a question to use, for those that several of these crosses count.
+
+    It is said once, where the first of them counts it.
+    """
     errors: dict[str, dict[str, float]] = {}
     for cross, crossed in told.items():
         for row in crossed.of_kind("margin"):
             found = errors.setdefault(row.question, {})
             found[cross] = max(found.get(cross, 0.0), row.standard_error)
     return {
-        name: f"{name} is counted {len(found)} times, from {' and from '.join(found)}, each time "
+        (
+            next(iter(found)),
+            name,
+        ): f"{name} is counted {len(found)} times, from {' and from '.join(found)}, each time "
         f"with other noise: use the count from {min(found, key=found.__getitem__)}, as none has "
         "a smaller error."
         for name, found in errors.items()
@@ -176,7 +182,7 @@ def margin_advice(told: Mapping[str, Crossed]) -> dict[str, str]:
 
 
 def crossed_sections(
-    crossed: Crossed, cells: Section, advice: Mapping[str, str]
+    crossed: Crossed, cells: Section, advice: Mapping[tuple[str, str], str]
 ) -> Iterator[Section]:
     """Yield the cross table, its margins, and the shares of groups; or means, then groups.
 
@@ -243,7 +249,7 @@ def _of_whom(rows: Sequence[Derived], unit: str) -> Iterator[str]:
 
 
 def _margin_sections(
-    crossed: Crossed, cells: Section, advice: Mapping[str, str]
+    crossed: Crossed, cells: Section, advice: Mapping[tuple[str, str], str]
 ) -> Iterator[Section]:
     margins = crossed.of_kind("margin")
     for number, name in enumerate(crossed.questions, 1):
@@ -254,7 +260,7 @@ def _margin_sections(
                 name=f"{cells.name}-margin-{number}",
                 heading=f"{name}, from {cells.heading}",
                 rows=rows,
-                notes=(advice[name],) if name in advice else (),
+                notes=tuple(advice[key] for key in [(cells.heading, name)] if key in advice),
                 headline=(),
             )
 

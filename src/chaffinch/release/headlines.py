@@ -1,14 +1,16 @@
 """What a section found, in one sentence that a statistician would sign.
 
 The largest value is picked after looking, so the interval beside it is the one that holds for all
-values together, and values whose intervals overlap are said to be hard to tell apart. What was
-asked before looking, as a mean or the share of a yes, has its own interval.
+values together, and of values whose intervals overlap each may be the largest. That is not to say
+that two of them are alike: no difference is tested here. What was asked before looking, as a mean
+or the share of a yes, has its own interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Literal
 
 from chaffinch.charts.rounding import (
     decimal_places,
@@ -22,7 +24,7 @@ from chaffinch.charts.rounding import (
 from chaffinch.release.statement import Ends, Headline, Line
 
 _MOST_NAMED = 3
-"""More values that cannot be told apart are counted instead of named."""
+"""More values that may be the largest are counted instead of named."""
 _NOISY = 0.25
 """An error of this part of all that is possible leaves nothing to say."""
 _PARTS = (2, 3, 4, 5, 10)
@@ -97,8 +99,8 @@ def largest_headline(
         )
     if len(may) > _MOST_NAMED:
         return (
-            ("strong", f"{len(may):,} of {len(listed):,} cannot be told apart"),
-            ("", f": each may {may_be} {most}. The largest estimate is "),
+            ("strong", f"{len(may):,} of {len(listed):,}"),
+            ("", f" may each {may_be} {most}: their intervals overlap. The largest estimate is "),
             ("strong", number),
             ("soft", f" ({interval})"),
             ("", f", {best.label}."),
@@ -108,9 +110,9 @@ def largest_headline(
     numbers = _listed([f"{shown[id(row)][0]} ({shown[id(row)][1]})" for row in may])
     return (
         ("strong", names),
-        ("", " cannot be told apart: "),
+        ("", f" may each {may_be} {most} of {len(listed):,}, as their intervals overlap: "),
         ("soft", numbers),
-        ("", f". One of them {says} {most} of {len(listed):,}."),
+        ("", "."),
     )
 
 
@@ -138,6 +140,22 @@ def reach_headline(row: Line, publishers: Sequence[str]) -> Headline:
     return (("", who), ("strong", f"{number} ids"), ("soft", f" ({interval})"), ("", "."))
 
 
+def overlap_headline(rows: Sequence[Line]) -> Headline:
+    """Return how many ids some publishers share, of those that are more than noise."""
+    told = [row for row in rows if row.ends[0] > 0]
+    if not told:
+        return (("", "No shared ids can be told from the noise."),)
+    numbers = _numbers(told, lambda one: one.ends, counted=True)
+    pieces: list[tuple[Literal["", "strong", "soft"], str]] = []
+    for row, (number, interval) in zip(told, numbers, strict=True):
+        pieces += [
+            ("strong", f"{', ' * bool(pieces)}{number}{' ids' * (not pieces)}"),
+            ("soft", f" ({interval})"),
+            ("", f"{' are' * (not pieces)} at {row.label}"),
+        ]
+    return (*pieces, ("", "."))
+
+
 def change_headline(rows: Sequence[Line], unit: str) -> Headline:
     """Return the largest change that is one, or that none can be told from noise."""
     real = [row for row in rows if row.together and not row.together[0] <= 0 <= row.together[1]]
@@ -159,8 +177,9 @@ def headline_advice(level: float) -> str:
     """Return how headlines are to be read."""
     return (
         "A headline about the largest value has the interval for all together in brackets, because "
-        "that value was picked out after looking. Values cannot be told apart where these "
-        f"intervals overlap. Any other headline has the {percent_text(level)} interval by itself."
+        "that value was picked out after looking. Where these intervals overlap, each of the "
+        "values may be the largest; the difference of two that you had in mind before looking may "
+        f"still be clear. Any other headline has the {percent_text(level)} interval by itself."
     )
 
 

@@ -132,11 +132,12 @@ def _drawing_notes(release: Release) -> tuple[str, ...]:
     if not release.rows_were_drawn:
         return ()
     one = release.contributions == 1
-    some = "One row of each person was" if one else f"{release.contributions} rows of each were"
+    # Whether anybody has more is not told: that would be a fact about one person.
+    some = "several rows, one was" if one else f"more rows, {release.contributions} were"
     fewer = "" if one else " Who has fewer counts with empty ones, which are missing answers."
     note = (
-        f"{some} drawn at random, and the numbers are those of the rows that were drawn. Standard "
-        f"errors and intervals cover the noise, not the drawing.{fewer}"
+        f"Where somebody has {some} drawn at random, and the numbers are those of the rows that "
+        f"were drawn. Standard errors and intervals cover the noise, not the drawing.{fewer}"
     )
     return (note,)
 

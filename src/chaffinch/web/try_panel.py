@@ -172,8 +172,8 @@ def _out(plan: Plan, seen: Collection) -> Markup:
         ),
         tag(
             "p",
-            f"{held} of {known} intervals hold the truth this time; in the long run at least 95 of "
-            f"100 do. We know it only because these people are made up.{drawn}",
+            f"{held} of {known} intervals hold the truth beside them; in the long run at least 95 "
+            f"of 100 do. We know it only because these people are made up.{drawn}",
             class_="soft",
         ),
     )
@@ -199,6 +199,7 @@ def _truths(plan: Plan, people: Population) -> dict[tuple[str, str], float]:
             share = float((truth.shares * truth.counts).sum() / max(1, truth.counts.sum()))
             mean = question.low + share * (question.high - question.low)
             found[part.name, "mean"] = mean
+            found[part.name, "sum"] = mean * truth.counts.sum()
         elif truth.shape != "number":
             held = truth.held(len(part.labels)).tolist()
             found |= {
@@ -303,7 +304,7 @@ def _everybody(plan: Plan) -> Markup:
 
 
 def _told(differences: Sequence[tuple[str, float]]) -> str:
-    return "; ".join(f"{name}: {number:+,.0f}" for name, number in differences[:4])
+    return "; ".join(f"{name}: {round(number):+,}" for name, number in differences[:4])
 
 
 def _game(
