@@ -165,7 +165,8 @@ def test_an_operator_sees_why_nothing_leaves(site: Site, capfd: pytest.CaptureFi
         change.count(site.plan.id, {"durable": 3, "not_given_out": 2, "malformed": 1})
     assert main(["status", "--config", str(config)]) == 1
     shown = " ".join(capfd.readouterr().out.split())
-    assert "rejected adds up 3 undecryptable 0 malformed 1 destroyed_key 0 not_given_out 2" in shown
+    assert "rejected adds up 3 undecryptable cannot be decrypted 0 malformed no reports of" in shown
+    assert "not given out sealed for keys that this hop gave to nobody 2" in shown
     assert "2 reports rejected for keys that this hop had not given out." in shown
     config.write_text(SETTINGS.replace("free_bytes = 1", "free_bytes = 1000000000000000"))
     assert main(["status", "--config", str(config)]) == 1

@@ -14,7 +14,7 @@ from chaffinch.services import analyzer_process
 from chaffinch.services import hop as hop_process
 from chaffinch.services.admin import Board, publish_status
 from chaffinch.services.logs import Log
-from chaffinch.services.status import Law, PlanStatus, Status
+from chaffinch.services.status import Law, PlanStatus, Status, outcome_words
 from tests.services.servers import asked
 
 PLAN = "ab" * 32
@@ -53,6 +53,11 @@ def test_an_analyzer_has_a_law_of_its_own() -> None:
     counts = {"items": 4, "counted": 1, "dummies": 1, "replayed": 1, "rejected": 1}
     assert law.holds(counts)
     assert not Law("items", ("counted",)).holds(counts)
+
+
+def test_every_count_has_a_meaning() -> None:
+    for law in (*hop_process.INVARIANTS, *analyzer_process.INVARIANTS):
+        assert all(outcome_words(name, law) for name in (law.whole, *law.parts))
 
 
 def answered(board: Board, path: str) -> tuple[int, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.survey_file import EXAMPLE
 from chaffinch.web.folder import Folder
-from chaffinch.web.results_panel import load, release_html, results_page
+from chaffinch.web.results_panel import load, release_html, results_page, trend_of
 from chaffinch.web.run_panel import paid, run_page
 
 
@@ -127,3 +128,26 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_what_a_run_cannot_use_is_refused(folder: Folder, field: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         paid({"out": "release", **field}, folder)
+
+
+def test_releases_of_one_plan_are_told_apart_and_have_a_trend(tmp_path: Path) -> None:
+    plan = cf.plan(cf.Bit(), users=200, target=cf.Target(2, 1e-6), title="Tea", rounds=2)
+    for turn in (1, 2):
+        answers = cf.encode_many([True, False] * 100, plan, round=turn)
+        release = cf.analyze(cf.shuffle(answers), plan)
+        release.save(tmp_path / f"round-{turn}.json")
+    release.save(tmp_path / "copy.json")
+    plan.save(tmp_path / "tea.plan.json")
+    folder = Folder(tmp_path)
+    shown = "".join(results_page(folder))
+    assert "round 1 of 2" in shown
+    assert "round 2 of 2" in shown
+    assert "200 people" in shown
+    assert "ε 2" in shown
+    assert shown.count("trend of this plan") == 1
+    (word,) = re.findall(r"\./trends/([0-9a-f]+)", shown)
+    trend = trend_of(folder, word)
+    assert trend is not None
+    assert "round 1 to round 2" in " ".join(trend.statement().byline)
+    assert "law of its noise is not known" not in str(trend)
+    assert trend_of(folder, "0" * 16) is None

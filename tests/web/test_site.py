@@ -86,6 +86,8 @@ def test_another_host_or_origin_finds_nothing(
 def test_another_path_finds_nothing_and_no_two_sites_share_one(site: Answering) -> None:
     for path in ("/", "/page.js", site.path[:-2] + "/", site.path + "../", site.path + "x"):
         assert asked(site, "GET", path, (b"host", HOST)).status == 404
+        shown = asked(site, "GET", path, (b"host", HOST), (b"accept", b"text/html,*/*"))
+        assert (shown.status, b"<h1>Nothing here</h1>" in shown.body) == (404, True)
     assert Answering().path != site.path
     assert len(site.path) > 30
 

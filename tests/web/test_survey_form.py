@@ -28,7 +28,7 @@ def test_every_kind_of_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "users", ["10000", "10,000", "10 000", "10_000", "10\u202f000", " +10,000 "]
+    "users", ["10000", "10,000", "10 000", "10_000", "10\u202f000", " +10,000 ", "1e4"]
 )
 def test_numbers_as_people_write_them(users: str) -> None:
     assert survey_from(survey_text({**DEFAULTS, "users": users})).users == 10_000

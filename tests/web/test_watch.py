@@ -28,6 +28,8 @@ def test_a_hop_shows_its_crowd_its_batches_and_its_problems(tmp_path: Path) -> N
     assert 'width="25.0%"' in html
     assert "needs somebody" in html
     assert "adds up" in html
+    assert "sealed for a key that is destroyed" in html
+    assert "destroyed_key" not in html
     assert "DOES NOT" not in html
 
 

@@ -69,12 +69,17 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
         output.words("Nothing could be counted: the data of these keys is missing.")
         output.words("")
         return
+    from chaffinch.services.status import outcome_words
+
     rows = []
     for law, holds in plan.verdicts.items():
         rows.append(
             [law.whole, "adds up" if holds else "DOES NOT ADD UP", f"{plan.counts[law.whole]:,}"]
         )
-        rows += [[f"  {part}", "", f"{plan.counts[part]:,}"] for part in law.parts]
+        rows += [
+            [f"  {part.replace('_', ' ')}", outcome_words(part, law), f"{plan.counts[part]:,}"]
+            for part in law.parts
+        ]
     rows += [
         [f"batches {state}", _BATCHES.get(state, ""), f"{number:,}"]
         for state, number in plan.batches.items()

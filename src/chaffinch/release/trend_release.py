@@ -12,6 +12,7 @@ from pydantic import Field
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
+from chaffinch.questions import BETWEEN
 from chaffinch.release.headlines import change_headline
 from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import (
@@ -323,6 +324,7 @@ def _sections(trend: Trend) -> Iterator[Section]:
             rows=tuple(_lines(answer.estimates, scale)),
             unit=unit,
             counted=False,
+            notes=_cell_notes(answer),
             courses=tuple(_courses(answer, scale)),
         )
         yield Section(
@@ -335,6 +337,17 @@ def _sections(trend: Trend) -> Iterator[Section]:
             counted=False,
             headline=change_headline(tuple(_lines(answer.changes, scale)), points),
         )
+
+
+def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
+    """Return what the rows of a crossed question are, which has no other labels."""
+    if not all(BETWEEN in label for label in answer.labels):
+        return ()
+    return (
+        f"“{answer.labels[0]}” is a cell: those who gave each of these answers. A number was rounded "
+        "by chance to one of a few levels, which does not move its mean. Shares and means of groups "
+        "stand in the release of each round.",
+    )
 
 
 def _caption(unit: str, more: str) -> str:

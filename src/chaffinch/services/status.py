@@ -16,6 +16,35 @@ import chaffinch
 _UNTRIED = "not tried yet"
 
 
+OUTCOMES = {
+    "durable": "taken, and on the disk",
+    "opened": "opened by the shuffler",
+    "duplicate": "copies of reports that were taken before",
+    "rejected": "never counted, for one of the reasons below",
+    "waiting": "not opened yet",
+    "damaged": "in segments that are not whole",
+    "undecryptable": "cannot be decrypted",
+    "malformed": "no reports of this plan",
+    "destroyed_key": "sealed for a key that is destroyed",
+    "not_given_out": "sealed for keys that this hop gave to nobody",
+    "refused": "of a batch that lost too much",
+    "pooled": "wait until their crowd is there",
+    "batched": "went on in a batch",
+    "expired": "waited too long for a crowd",
+    "items": "messages that came",
+    "counted": "answers that were counted",
+    "dummies": "sent to look like answers",
+    "replayed": "came before, and are not counted again",
+}
+"""What each count means, for people; an analyzer has no reasons for what it has rejected."""
+_REJECTED = "never counted: not to be opened, or no messages of this plan"
+
+
+def outcome_words(name: str, law: Law) -> str:
+    """Return what a count means in a law."""
+    return _REJECTED if (law.whole, name) == ("items", "rejected") else OUTCOMES.get(name, "")
+
+
 @dataclass(frozen=True)
 class Law:
     """A conservation law: one count is the sum of others, whatever happens."""

@@ -228,7 +228,11 @@ def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
 
 def example_html(plan: Plan) -> Markup:
     """Return what a release will look like: made-up shares, with the whiskers of this plan."""
-    drawn = [_example(plan, name) for name in list(plan.questions)[:_MOST_EXAMPLES]]
+    several = len(plan.questions) > 1
+    drawn = [
+        join(tag("h3", name) if several else "", _example(plan, name), _cells(plan, name))
+        for name in list(plan.questions)[:_MOST_EXAMPLES]
+    ]
     margin = plan.margin()
     words = (
         "Made-up shares, real whiskers: in at least 95 of 100 collections a value lands within "
@@ -240,6 +244,24 @@ def example_html(plan: Plan) -> Markup:
         far, unit = margin * plan.reports, _unit(plan)
         words += f", or {up(far)} {unit}. A value in fewer than {up(2 * far)} {unit} drowns"
     return join(*drawn, tag("p", f"{words}.", class_="soft"))
+
+
+def _cells(plan: Plan, name: str) -> Markup:
+    """Return what a cell of a crossed question is, and what else a release says of it."""
+    question = plan.part(name).question
+    if not isinstance(question, Cross):
+        return join()
+    *groups, last = question.questions
+    by, cell = " and ".join(groups), plan.part(name).labels[0]
+    words = f"“{cell}” is a cell: those who gave these answers to {by} and {last}. "
+    if question.measure is None:
+        words += f"The release also has the shares of {last} in each {by}."
+    else:
+        words += (
+            f"{last} is rounded by chance to {' or '.join(question.axes[-1])}, which does not move "
+            f"its mean: the release also has the mean of each {by}."
+        )
+    return tag("p", words, class_="soft")
 
 
 def _counts(plan: Plan) -> bool:

@@ -28,7 +28,8 @@ from chaffinch.web.worker import Tell
 _BETWEEN = ",; \t\r\n"
 _PUBLISHER = re.compile(
     r"(?:(?P<alone>[^=,;\n]+?)[ \t]+|(?P<name>[^=\n]+?)[ \t]*=[ \t]*)"
-    r"(?P<size>[0-9]{1,3}(?:[,_ \u2009\u202f][0-9]{3})+(?![0-9])|[0-9]+)(?=[,;\s]|$)(?![ \t]*=)"
+    r"(?P<size>[0-9]{1,3}(?:[,_ \u2009\u202f][0-9]{3})+(?![0-9])"
+    r"|[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]{1,2})?)(?=[,;\s]|$)(?![ \t]*=)"
 )
 """A name and a number, with or without a sign between them; names may have numbers in them."""
 _MOST_ROWS, _MOST_PAIRS = 10, 6
@@ -235,7 +236,7 @@ def _command(
 def _sizes(text: str) -> dict[str, int]:
     """Return the sizes of publishers, with commas, spaces or new lines between them.
 
-    >>> _sizes("daily news = 1,200,000, radio=400000; shop 250 000")
+    >>> _sizes("daily news = 1,200,000, radio=4e5; shop 250 000")
     {'daily news': 1200000, 'radio': 400000, 'shop': 250000}
     """
     found: dict[str, int] = {}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 
 import chaffinch as cf
-from chaffinch import reach
+from chaffinch import Release, reach
+from chaffinch.charts.rounding import promise_text
 from chaffinch.errors import ChaffinchError
 from chaffinch.release.page import statement_inside
 from chaffinch.release.publication import Publication
 from chaffinch.release.trend_release import load_trend
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, table
-from chaffinch.web.markup import Markup, join, tag
+from chaffinch.web.markup import Inside, Markup, join, tag
 
 FILES = (".json", ".csv", ".parquet", ".html")
 
@@ -32,15 +35,61 @@ def results_page(folder: Folder) -> Iterator[Markup]:
             ),
         )
         return
-    rows = []
-    for word, name in found.items():
-        release = load(folder.root / name)
+    loaded = {word: load(folder.root / name) for word, name in found.items()}
+    batches = {(one.plan_id, one.batch) for one in loaded.values() if isinstance(one, Release)}
+    plans = Counter(plan_id for plan_id, _ in batches)
+    rows: list[tuple[Inside, ...]] = []
+    for word, release in loaded.items():
         if release is None:
-            rows.append(("cannot be shown", name))
-        else:
-            title = release.statement().title
-            rows.append((tag("a", title, href=f"./results/{word}"), name))
-    yield card("Releases of this folder", table(("release", "file"), rows, "The newest first"))
+            rows.append(("cannot be shown", "", "", found[word]))
+            continue
+        said, several = release.statement(), isinstance(release, Release)
+        # Beside the first release of a plan that has several.
+        several = several and plans.pop(release.plan_id, 0) > 1
+        trend = tag("a", "trend of this plan", href=f"./trends/{word}") if several else ""
+        rows.append(
+            (
+                join(tag("a", said.title, href=f"./results/{word}"), " ", trend),
+                " · ".join(one for one in said.byline if one != "Release"),
+                f"ε {promise_text(release.guarantee.epsilon, 4)}",
+                found[word],
+            )
+        )
+    heads = ("release", "of whom, and when", "privacy loss", "file")
+    yield card("Releases of this folder", table(heads, rows, "The newest first"))
+
+
+def trend_of(folder: Folder, word: str) -> Publication | None:
+    """Return the trend of all releases of one plan; None where there is no such plan."""
+    found = folder.releases()
+    loaded = [load(folder.root / name) for name in found.values()]
+    wanted = load(folder.root / found[word]) if word in found else None
+    if not isinstance(wanted, Release):
+        return None
+    same = [one for one in loaded if isinstance(one, Release) and one.plan_id == wanted.plan_id]
+    # Copies of a file are one release; the newest stands first.
+    same = [*{one.batch: one for one in reversed(same)}.values()]
+    same.sort(key=lambda one: (one.round or 0, one.made_on or date.min))
+    names = [_called(one) for one in same]
+    return cf.trend(
+        same,
+        names=names if len(set(names)) == len(names) else None,
+        plans=[plan for plan in _plans(folder) if plan.id == wanted.plan_id],
+    )
+
+
+def _called(release: Release) -> str:
+    """Return what a round is called: by its number, or its day."""
+    if release.round is not None:
+        return f"round {release.round}"
+    return "" if release.made_on is None else f"{release.made_on.day} {release.made_on:%B %Y}"
+
+
+def _plans(folder: Folder) -> Iterator[cf.Plan]:
+    for name in folder.surveys():
+        if name.endswith(".plan.json"):
+            with suppress(ChaffinchError):
+                yield cf.load_plan(folder.root / name)
 
 
 def load(path: Path) -> Publication | None:

@@ -13,10 +13,17 @@ from chaffinch.services.connections import Limits
 from chaffinch.services.http import Request, Response
 from chaffinch.services.server import Listener, run
 from chaffinch.web.folder import Folder
-from chaffinch.web.frame import page
+from chaffinch.web.frame import fault_of, page
 from chaffinch.web.plan_form import plan_page
 from chaffinch.web.reach_panel import reach_page
-from chaffinch.web.results_panel import FILES, files_html, load, release_html, results_page
+from chaffinch.web.results_panel import (
+    FILES,
+    files_html,
+    load,
+    release_html,
+    results_page,
+    trend_of,
+)
 from chaffinch.web.run_panel import asked_again, paid, run_page, wanted
 from chaffinch.web.site import Site, fault_document, file_response, html_response, json_response
 from chaffinch.web.survey_form import Form, survey_text
@@ -62,6 +69,7 @@ class Pages:
                 "/results": {"GET": self._results},
                 "/results/{release}": {"GET": self._release},
                 "/results/{release}/{file}": {"GET": self._release_file},
+                "/trends/{release}": {"GET": self._trend},
                 "/reach": {"GET": self._reach},
                 "/ask/{task}": {"POST": self._ask},
                 "/jobs/{job}/{known}": {"GET": self._news},
@@ -102,6 +110,16 @@ class Pages:
                 depth=1,
             )
         )
+
+    async def _trend(self, request: Request) -> Response:
+        word = request.parameters["release"]
+        try:
+            trend = await asyncio.to_thread(trend_of, self._folder, word)
+        except ChaffinchError as fault:
+            return html_response(page("results", "No trend", fault_of(fault), depth=1))
+        if trend is None:
+            raise Problem(Kind.UNKNOWN_PATH)
+        return html_response(page("results", trend.statement().title, release_html(trend), depth=1))
 
     async def _release_file(self, request: Request) -> Response:
         name = request.parameters["file"]

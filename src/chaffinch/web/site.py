@@ -80,6 +80,8 @@ class Site(Application):
     async def __call__(self, request: Request) -> Response:
         """Return the answer to whoever may ask."""
         found = await super().__call__(request) if self._may_ask(request) else _STRANGER
+        if found.status == _NOWHERE and b"text/html" in (request.header(b"accept") or b""):
+            found = _NOTHING_HERE
         return found._replace(headers=(*found.headers, *_HEADERS))
 
     def _may_ask(self, request: Request) -> bool:
@@ -110,7 +112,15 @@ _STYLE = f""":root {{ {LIGHT} }}
 {BOX_STYLE}
 """
 """The look of all pages and pictures, before what only these pages have."""
+_NOWHERE = 404
 _STRANGER = refusal(Problem(Kind.UNKNOWN_PATH))
+_NOTHING_HERE = Response.of(
+    _NOWHERE,
+    b'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Nothing here</title>'
+    b"<h1>Nothing here</h1><p>The address may be that of a page that was started before: it is new "
+    b"at each start. Or what it showed is gone, or was renamed: go back, and load that page again.",
+    _TYPES["html"],
+)
 """Strangers learn nothing: for them there is nothing here."""
 
 

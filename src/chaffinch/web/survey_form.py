@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal
 
 from chaffinch.planning.survey_file import quoted
 
 _PROMISE = ("epsilon", "delta", "error", "confidence", "together")
 _WISHES = ("rounds", "contributions", "honest", "max_messages", "local_epsilon", "influence")
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WITH_EXPONENT = re.compile(r"[1-9][0-9]{0,11}(\.[0-9]{1,12})?[eE]\+?[0-9]{1,2}")
 _BETWEEN_THOUSANDS = re.compile(r"(?<=[0-9])[ ,_\u2009\u202f](?=[0-9]{3}(?![0-9]))")
 
 Form = Mapping[str, str]
@@ -119,12 +121,16 @@ def _is_whole(lines: list[str]) -> bool:
 
 
 def bare_number(said: str) -> str:
-    """Return a number without what people write between thousands.
+    """Return a number without what people write between thousands; 1e6 is a whole one.
 
-    >>> bare_number(" 1,200,000"), bare_number("10,0000")
-    ('1200000', '10,0000')
+    >>> bare_number(" 1,200,000"), bare_number("10,0000"), bare_number("1.5e6"), bare_number("1e-8")
+    ('1200000', '10,0000', '1500000', '1e-8')
     """
-    return _BETWEEN_THOUSANDS.sub("", said.strip())
+    bare = _BETWEEN_THOUSANDS.sub("", said.strip())
+    if not _WITH_EXPONENT.fullmatch(bare):
+        return bare
+    number = Decimal(bare)
+    return str(int(number)) if number == int(number) else bare
 
 
 def _number(said: str) -> str:

@@ -154,22 +154,22 @@ def _people(plan: Plan, shares: Sequence[float]) -> Population:
 def _out(plan: Plan, seen: Collection) -> Markup:
     statement = seen.release.statement()
     truths = _truths(plan, seen.people)
-    rows = []
+    told = []
     held = known = 0
     for section in statement.sections:
+        rows = []
         for line in section.rows[:_MOST_ROWS]:
             truth = truths.get((section.heading, line.name or line.label))
             if truth is not None:
                 known += 1
                 held += line.ends[0] - 1e-9 <= truth <= line.ends[1] + 1e-9
             rows.append(_row(line, truth))
+        beside = "What is released, beside the truth"
+        caption = beside if len(statement.sections) == 1 else f"{section.heading}, {section.caption}"
+        told.append(table(("value", "released", "95 % interval", "truth"), rows, caption))
     drawn = "" if not seen.drawn else " Their tallies were drawn from their law: it is the same."
     return join(
-        table(
-            ("value", "released", "95 % interval", "truth"),
-            rows,
-            "What is released, beside the truth",
-        ),
+        *told,
         tag(
             "p",
             f"{held} of {known} intervals hold the truth beside them; in the long run at least 95 "

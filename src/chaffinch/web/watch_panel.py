@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from chaffinch.charts.svg import element
 from chaffinch.errors import ChaffinchError
 from chaffinch.services.party_status import look
-from chaffinch.services.status import PlanStatus, Status
+from chaffinch.services.status import PlanStatus, Status, outcome_words
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, fault_of, table
 from chaffinch.web.markup import Markup, join, tag
@@ -71,7 +71,10 @@ def _plan(plan: PlanStatus) -> Markup:
         rows.append(
             (law.whole, f"{plan.counts[law.whole]:,}", "adds up" if holds else "DOES NOT ADD UP")
         )
-        rows += [(f"– {part}", f"{plan.counts[part]:,}", "") for part in law.parts]
+        rows += [
+            (f"– {part.replace('_', ' ')}", f"{plan.counts[part]:,}", outcome_words(part, law))
+            for part in law.parts
+        ]
     rows += [(f"batches {state}", f"{number:,}", "") for state, number in plan.batches.items()]
     return tag(
         "div",
@@ -81,7 +84,7 @@ def _plan(plan: PlanStatus) -> Markup:
         tag("p", *(join(tag("a", "a release", href=one), " ") for one in plan.releases))
         if plan.releases
         else "",
-        table(("what", "number", ""), rows, "Where everything is that was taken"),
+        table(("what", "number", "meaning"), rows, "Where everything is that was taken"),
     )
 
 
