@@ -175,6 +175,15 @@ def releases(plan: cf.Plan) -> list[cf.Release]:
     return made
 
 
+def test_cells_are_explained_and_nothing_else(releases: list[cf.Release]) -> None:
+    trend = cf.trend(releases)
+    assert "is a cell" not in str(trend)
+    first, *others = trend.answers
+    crossed = replace(first, labels=("a × 0", "b × 10"), estimates=(), changes=())
+    words = str(replace(trend, answers=(crossed, *others)))
+    assert "“a × 0” is a cell" in words
+
+
 def test_rows_follow_from_the_releases(releases: list[cf.Release]) -> None:
     trend = cf.trend(releases, names=["May", "June", "July"])
     drinks, cups = trend.answers

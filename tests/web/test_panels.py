@@ -113,13 +113,15 @@ def test_the_table_stays_when_a_protocol_is_chosen() -> None:
 def test_a_crossed_number_is_explained() -> None:
     text = HEAD + (
         '[questions.t]\nkind = "choice"\nvalues = ["x", "y"]\n[questions.n]\nkind = "number"\n'
-        'low = 0\nhigh = 30\nunit = "h"\nby = "t"\n[questions.b]\nkind = "bit"\nby = "t"'
+        'low = 0\nhigh = 30\nunit = "h"\nmissing = "count"\nby = "t"\n'
+        '[questions.b]\nkind = "bit"\nby = "t"'
     )
     example = fragments("plan", text=text)["example"]
     assert re.findall("<h3>(.*?)</h3>", example) == ["n by t", "b by t"]
     assert re.search("n is rounded by chance to 0 or .*: the release also has the mean", example)
     assert "also has the shares of b in each t" in example
     out = fragments("try", text=text, shares=[])["out"]
+    assert "(missing), which" not in example
     captions = re.findall("<caption>(.*?)</caption>", out)
     assert any("mean of n by t" in one for one in captions)
     assert any("b by t, in percent" in one for one in captions)

@@ -343,11 +343,12 @@ def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
     """Return what the rows of a crossed question are, which has no other labels."""
     if not all(BETWEEN in label for label in answer.labels):
         return ()
-    return (
-        f"“{answer.labels[0]}” is a cell: those who gave each of these answers. A number was rounded "
-        "by chance to one of a few levels, which does not move its mean. Shares and means of groups "
-        "stand in the release of each round.",
+    words = (
+        f"“{answer.labels[0]}” is a cell: those who gave each of these answers. Where one is a "
+        "number, it was rounded by chance to one of a few levels, which does not move its mean. "
+        "Shares and means of groups stand in the release of each round."
     )
+    return (words,)
 
 
 def _caption(unit: str, more: str) -> str:

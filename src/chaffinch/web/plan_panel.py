@@ -24,7 +24,7 @@ from chaffinch.plans.meaning import NO_PROTECTION, factor, useless_promise
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
-from chaffinch.questions import Cross, Number
+from chaffinch.questions import MISSING, Cross, Number
 from chaffinch.web.frame import code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_form import STOPS, dial_stops, up
@@ -192,7 +192,7 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
     yield f"± {error_text(100 * share)} %{_in_units(plan, share, error_text)}"
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
-    yield f"{rounded_up(one.influence):g} {_unit(plan) if _counts(plan) else 'ranges'}"
+    yield f"{rounded_up(one.influence):,g} {_unit(plan) if _counts(plan) else 'ranges'}"
     bare = math.isinf(one.local_epsilon)
     yield tag("b", NO_PROTECTION, class_="leak") if bare else f"ε {rounded_up(one.local_epsilon):g}"
     if chosen:
@@ -257,8 +257,9 @@ def _cells(plan: Plan, name: str) -> Markup:
     if question.measure is None:
         words += f"The release also has the shares of {last} in each {by}."
     else:
+        levels = " or ".join(one for one in question.axes[-1] if one != MISSING)
         words += (
-            f"{last} is rounded by chance to {' or '.join(question.axes[-1])}, which does not move "
+            f"{last} is rounded by chance to {levels}, which does not move "
             f"its mean: the release also has the mean of each {by}."
         )
     return tag("p", words, class_="soft")

@@ -49,7 +49,7 @@ def results_page(folder: Folder) -> Iterator[Markup]:
         trend = tag("a", "trend of this plan", href=f"./trends/{word}") if several else ""
         rows.append(
             (
-                join(tag("a", said.title, href=f"./results/{word}"), " ", trend),
+                join(tag("a", said.title, href=f"./results/{word}"), " · " * several, trend),
                 " · ".join(one for one in said.byline if one != "Release"),
                 f"ε {promise_text(release.guarantee.epsilon, 4)}",
                 found[word],

@@ -164,9 +164,9 @@ def _out(plan: Plan, seen: Collection) -> Markup:
                 known += 1
                 held += line.ends[0] - 1e-9 <= truth <= line.ends[1] + 1e-9
             rows.append(_row(line, truth))
-        beside = "What is released, beside the truth"
-        caption = beside if len(statement.sections) == 1 else f"{section.heading}, {section.caption}"
-        told.append(table(("value", "released", "95 % interval", "truth"), rows, caption))
+        alone = len(statement.sections) == 1
+        named = "What is released, beside the truth" if alone else section.heading
+        told.append(table(("value", "released", "95 % interval", "truth"), rows, named))
     drawn = "" if not seen.drawn else " Their tallies were drawn from their law: it is the same."
     return join(
         *told,
