@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chaffinch.charts.rounding import count_of
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
+from chaffinch.services.status import outcome_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,8 +70,6 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
         output.words("Nothing could be counted: the data of these keys is missing.")
         output.words("")
         return
-    from chaffinch.services.status import outcome_words
-
     rows = []
     for law, holds in plan.verdicts.items():
         rows.append(
