@@ -167,7 +167,7 @@ def _helped(plan: ReachPlan) -> str:
 
 
 def _left(epsilon: float) -> str:
-    return NO_PROTECTION if math.isinf(epsilon) else f"ε {promise_text(epsilon, 4)}"
+    return NO_PROTECTION if math.isinf(epsilon) else f"ε\u00a0{promise_text(epsilon, 4)}"
 
 
 def _weighed(plan: ReachPlan, *, wished: bool) -> Markup:
