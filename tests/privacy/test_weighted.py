@@ -170,6 +170,8 @@ def test_no_attack_is_claimed_from_what_windows_leave_out() -> None:
 def test_laws_that_are_too_large_are_refused() -> None:
     with pytest.raises(GuaranteeNotProven, match="outcomes"):
         of_one_level(ratio="0.999", share="0.3").delta(1.0)
+    with pytest.raises(GuaranteeNotProven, match="shifts"):
+        of_one_level(tops=64, top_flood=[40] * 60).delta(1.0)
 
 
 def test_the_smallest_shares_and_rates_have_bounds() -> None:

@@ -224,6 +224,19 @@ def test_one_report_moves_a_sum_by_half_a_range_a_message() -> None:
     assert len(set(names)) == len(names) == protocol.codes(QUESTION)
 
 
+def test_nobody_sends_nothing() -> None:
+    words = SeededWords(5)
+    found = [made(cut_for=1, room=4000).encode_many(QUESTION, np.zeros(0), words) for _ in range(9)]
+    assert all(len(one.codes) == 0 for one in found)
+
+
+def test_a_small_crowd_can_send_as_much_noise() -> None:
+    few = made().concentrated(QUESTION, Fraction(500))
+    assert few.cut_for == 20
+    assert few.room > made().room
+    assert few.mechanism(QUESTION, 20) == made().mechanism(QUESTION, 10_000)
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidInput, match="ratio"):
         made(ratio=Fraction(1, 3))

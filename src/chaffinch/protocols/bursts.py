@@ -69,6 +69,8 @@ class Bursts:
 
     def draw(self, words: Words, reports: int) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
         """Return how many of the reports have bursts, and of each burst its report and kind."""
+        if not reports:
+            return 0, np.empty(0, np.int64), np.empty(0, np.int64)
         # Many at the cost of those who send; one device by one coin, whatever its result.
         senders = (
             len(sampling.positions(words, self.any_burst, reports))

@@ -70,6 +70,9 @@ _OVERHEAD = 15_000
 _MOST_EXPONENT = 600.0
 """Where the chance of no noise at all is below e to minus this, a closed bound serves."""
 
+_MOST_MASSES = 5_000_000
+"""A law of one geometric number with more masses than about this has a closed bound only."""
+
 _MOST_POINTS = 8_000
 """A law of more masses than this is rounded to a lattice before it is convolved."""
 
@@ -626,6 +629,10 @@ def law_of_difference(
     none = [-math.log1p(-float(ratio)) for _, ratio in noise.parts]
     none += [float(rate) for _, rate in noise.units]
     if float(exponent) * max(none) > _MOST_EXPONENT:
+        return None
+    # And their windows must be short enough to be followed: about so many masses.
+    long = max(-math.log(tail * 1e-5) / -math.log(float(ratio)) for _, ratio in noise.parts)
+    if long > _MOST_MASSES:
         return None
     cut = Wide(tail) * Wide(1e-4) / (len(noise.parts) + len(noise.units))
     scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in noise.parts]

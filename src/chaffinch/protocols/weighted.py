@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from chaffinch.protocols.tuning import SignedGoal
 
 _LARGEST_RATIO, _LARGEST_ROOM, _MOST_STEPS = Fraction((1 << 30) - 1, 1 << 30), 4096, 1 << 20
-_MOST_CODES = 1 << 20
+_MOST_CODES = 1 << 17
 _SPLITS = (0.81, 0.87)
 """Which part of epsilon goes to the noise of the sum; the rest goes to the floods."""
 
@@ -164,6 +164,12 @@ class Weighted(Protocol):
         """
         most = int(np.abs(self.layout.weights).max())
         return slots * most / self.resolution + 1.0
+
+    def concentrated(self, question: Question, factor: Fraction) -> Weighted:  # noqa: ARG002
+        """Return the same noise cut for fewer users, with room for nearly all of it."""
+        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
+        room = cut._messages.size_within(LITTLE_NOISE, most=_LARGEST_ROOM)  # noqa: SLF001 - of its own class
+        return replace(cut, room=max(room, self.room))
 
     def overflow(self, question: Question) -> float:  # noqa: ARG002
         """Return how far the noise of one report can be from its law: cut off, or rounded."""

@@ -48,6 +48,8 @@ _LEAST_SMOOTHING, _MOST_SMOOTHING = Fraction(1, 2**16), 64
 _LEAST_RATIO, _LARGEST_RATIO = Fraction(1, 2**64), 1 - Fraction(1, 2**30)
 _MOST_CELLS = 6_000_000
 """Outcomes of the top that are followed where fewer users are honest."""
+_MOST_SUMS = 2_000_000_000
+"""Outcomes of all shifts of the top together: about twenty seconds."""
 _MOST_SHARE = Fraction(2**64)
 _TAIL = 1e-24
 """What windows of laws leave out, each; it counts as infinite loss."""
@@ -403,6 +405,13 @@ class _Descent:
     def tops(self) -> _Found:
         """Return what the tops cost."""
         most, level = self.mechanism.tops, len(self.mechanism.smoothing)
+        # About 2·C² shifts, each of about 3·C rows where all users are honest.
+        law = _top_law(self.mechanism)
+        rows = 3 * most + 4 if law.ratio is not None else len(law.rows)
+        sums = (2 * most * most + 8) * rows * law.rows.shape[1]
+        if sums > _MOST_SUMS:
+            hint = "too many shifts of a long law of tops; take fewer tops, or a smaller top flood"
+            raise GuaranteeNotProven("delta", asked=1.0, upper=1.0, hint=hint)
         kept: dict[tuple[int, int], Floats] = {}
         found: _Found = {}
         blocks = [

@@ -296,7 +296,8 @@ class NoiseMessages:
             return np.ones(size + 1)
         # What lies behind the masses is bounded apart.
         tails = np.cumsum(mass[::-1])[::-1][: size + 1] + self._chernoff(len(mass))
-        return np.minimum(tails * (1 + 1e-9), 1.0)
+        # Of thousands of places, each a sum over the ones before, as many roundings.
+        return np.minimum(tails * (1 + 1e-8), 1.0)
 
     def _masses(self, window: int, known: Floats) -> Floats:
         """Return P[N = n] for n below ``window``, of which some are known, by Panjer's recursion.
