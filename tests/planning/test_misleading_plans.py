@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.planning.survey_file import survey_from
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips
@@ -96,6 +98,11 @@ def test_a_mean_with_quantiles_composes_bit_by_bit() -> None:
             ledger="b.ledger",  # type: ignore[arg-type]
         ),
         lambda: cf.plan(cf.Bit(), users=100, target=cf.Target(1e-6, 1.0)),
+        lambda: cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.005), delta=0.5),
+        lambda: cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.005), delta=math.nan),
+        lambda: survey_from(
+            "users = 1000\nerror = '0.5%'\ndelta = 0.5\n[questions.a]\nkind = 'bit'\n"
+        ).plan(),
         lambda: cf.plan(cf.Bit(), users=-5, error=cf.Error(0.1)),
     ],
 )

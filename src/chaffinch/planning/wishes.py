@@ -118,7 +118,6 @@ class Wishes:
             return with_levels(task, _error(self.error).standard_error(task.reports))
         if _target(self.target).epsilon == 0:
             raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
-        checks.real("delta of the target", self.target.delta, least=1e-300, most=_LARGEST_DELTA)
         return with_levels(task, count_error(task, self.promise(self.target)))
 
     def candidates(self, task: Task, tell: Callable[[str], None]) -> list[Candidate]:
@@ -135,7 +134,7 @@ class Wishes:
         """Return the candidates that count on a crowd one by one, or only the likely ones."""
         if self.target is not None:
             return _meeting_target(task, self.promise(self.target), tell, likely=likely)
-        delta = default_delta(task.users) if self.delta is None else checks.delta(self.delta)
+        delta = charged_delta(task.users, None, self.delta)
         return _meeting_error(task, _error(self.error), delta, tell)
 
     @staticmethod
@@ -194,10 +193,11 @@ def default_delta(users: int) -> float:
 
 
 def charged_delta(users: int, target: Target | None, delta: float | None) -> float:
-    """Return the delta of which a part may go to batches with too few honest people."""
+    """Return the delta to keep, of which a part may go to batches with too few honest people."""
     if isinstance(target, Target):
-        return target.delta
-    return default_delta(users) if delta is None else checks.delta(delta)
+        delta = target.delta
+    promised = default_delta(users) if delta is None else delta
+    return checks.real("delta", promised, least=1e-300, most=_LARGEST_DELTA)
 
 
 def _task(  # noqa: PLR0917 - what is asked for, one by one
