@@ -145,6 +145,10 @@ def test_an_error_leads_to_the_privacy_it_allows() -> None:
 def test_a_loose_error_stops_at_a_small_epsilon() -> None:
     plan = cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.5), max_messages=1)
     assert 0.05 < plan.epsilon < 0.2
+    told = "No plan goes far below an epsilon of 0.1, so this one is more exact than asked for."
+    assert told in plan.explain()
+    exact = cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.02), max_messages=1)
+    assert "more exact than asked for" not in exact.explain()
 
 
 def test_rounds_and_questions_are_paid_for_in_full() -> None:
@@ -155,6 +159,13 @@ def test_rounds_and_questions_are_paid_for_in_full() -> None:
     parts = [part.mechanism(plan.crowd) for part in plan.parts]
     assert privacy.compose(parts, times=2).delta(2.0).upper <= 1e-6
     assert privacy.compose(parts, times=3).delta(2.0).lower > 1e-6
+
+
+def test_a_tiny_epsilon_of_several_questions_is_refused_in_the_words_of_the_caller() -> None:
+    """Clear answers would take billions of decoys: no candidate, and no number that was given."""
+    survey = cf.Survey({"one": cf.Bit(), "two": cf.Bit()})
+    with pytest.raises(NoPlanFound, match="will say nothing"):
+        cf.plan(survey, users=200_000, target=cf.Target(1e-6, 1e-6))
 
 
 def test_what_cannot_be_planned_says_what_can() -> None:

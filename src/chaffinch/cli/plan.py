@@ -54,7 +54,8 @@ class _QuestionOptions:
     delta: float | None = None
     """The delta of the promise [default: min(1e-8, 1/(100 users))]."""
     error: str | None = None
-    """Or allow this error, such as 0.5% of the crowd, and get the smallest epsilon."""
+    """Or allow this error, such as 0.5% of the crowd, and get about the smallest epsilon that it
+    allows, but none far below 0.1: a looser error than that needs gets a more exact plan."""
     confidence: str | None = None
     """The confidence level of the intervals that must stay within the error [default: 95%]."""
     together: Annotated[bool, _FLAG] = False
@@ -95,9 +96,9 @@ def plan(  # noqa: PLR0913 - one for each option
     """Find the protocol that keeps a promise, or check a plan.
 
     Give a survey file, or one question by options, with a promise (--epsilon) or an error
-    (--error). The protocol with the smallest error is chosen (with --error: the smallest epsilon).
-    Up to twice as much is accepted for a protocol whose local epsilon is at most 4: that epsilon
-    remains if shuffler and analyzer collude.
+    (--error). The protocol with the smallest error is chosen (with --error: the smallest epsilon,
+    down to about 0.1). Up to twice as much is accepted for a protocol whose local epsilon is at
+    most 4: that epsilon remains if shuffler and analyzer collude.
 
     Parameters
     ----------

@@ -46,10 +46,10 @@ _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
 _WORTH_LOCAL = 2.0
 """An error this much above the best is worth having for reports that protect by themselves."""
-_LEAST_EPSILON = 0.1
+LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
-_NEAR = 0.02
+NEAR = 0.02
 """The intervals of a plan that follows from an error are so much narrower than asked, or less."""
 _MOST_TRIES = 12
 _FARTHEST = 1 / 64
@@ -342,7 +342,7 @@ def for_error(
         parts = parts_at(1.0 / inverse, 1.0)
         return max(part.standard_error(task.reports) for part in parts) / needed - 1.0
 
-    mu = least = gaussian_mu(_LEAST_EPSILON, delta) / task.growth
+    mu = least = gaussian_mu(LEAST_EPSILON, delta) / task.growth
     if not _LEAST_MU <= mu <= _MOST_MU or shortfall(1.0 / mu) > 0:
         inverse = find_largest(
             shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
@@ -376,15 +376,15 @@ def _least_within(
         far = relative_error(mu)
         if far <= 1.0:
             kept = mu
-            if far >= 1.0 - _NEAR or mu <= least:
+            if far >= 1.0 - NEAR or mu <= least:
                 break
-            mu = max(mu * max(far, 0.1) * (1.0 + _NEAR / 4), least)
+            mu = max(mu * max(far, 0.1) * (1.0 + NEAR / 4), least)
         else:
             short = mu
             # What is still missing after the first step may be missing from what does not shrink.
-            mu *= far ** (1 + (tried > 0)) * (1.0 + _NEAR / 4)
+            mu *= far ** (1 + (tried > 0)) * (1.0 + NEAR / 4)
         if kept is not None and short:
-            if kept < short * (1.0 + _NEAR / 4):
+            if kept < short * (1.0 + NEAR / 4):
                 break
             if not short < mu < kept:
                 mu = math.sqrt(short * kept)
@@ -469,10 +469,11 @@ def _choose_variant(
     for variant in task.variants(asked, alone.max_messages, clear=clear):
         try:
             parts = tuned_parts([variant], mu, promise, task.users, alone)
+            one = candidate(variant.name, parts, task.users, promise, alone)
         except InvalidInput:
-            # Parameters beyond what its protocol can have.
+            # Parameters beyond what its protocol can have, or decoys beyond what is countable.
             continue
-        weighed[variant.name] = candidate(variant.name, parts, task.users, promise, alone), variant
+        weighed[variant.name] = one, variant
     if not weighed:
         return None
     within = [one for one, _ in weighed.values() if not one.ruled_out]

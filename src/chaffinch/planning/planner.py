@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from chaffinch.charts.rounding import percent_text, rounded_up
 from chaffinch.planning.candidates import (
+    LEAST_EPSILON,
+    NEAR,
     Candidate,
     Task,
     Weighed,
@@ -28,6 +30,12 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanism_documents import mechanism_text
 from chaffinch.protocols.registry import LOCAL, PROTOCOLS
 from chaffinch.questions import Question, Survey
+
+_FLOOR = (
+    f" No plan goes far below an epsilon of {LEAST_EPSILON:g}, so this one is more exact than "
+    "asked for."
+)
+"""What is told where an error is looser than the least promise needs."""
 
 
 def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
@@ -119,7 +127,8 @@ def _require_documents(found: Sequence[Candidate]) -> None:
 
 
 def _margin_sentence(error: Error, chosen: Candidate, task: Task) -> str:
-    reached = rounded_up(100.0 * error.margin(chosen.parts, task.reports))
+    margin = error.margin(chosen.parts, task.reports)
+    reached, loose = rounded_up(100.0 * margin), margin < (1.0 - NEAR) * error.share
     means = [part.question.shape == "number" for part in chosen.parts]
     of = "reports, or of the range," if any(means) else "reports"
     of = "range" if all(means) else of
@@ -127,6 +136,7 @@ def _margin_sentence(error: Error, chosen: Candidate, task: Task) -> str:
     return (
         f"The {percent_text(error.confidence)} intervals of a release, {hold}, are {reached:g}% "
         f"of the {of} to each side at most; {percent_text(error.share)} was asked for."
+        + (_FLOOR if loose and chosen.epsilon < 2 * LEAST_EPSILON else "")
     )
 
 
