@@ -41,6 +41,42 @@ def test_the_same_folder_is_not_filled_again(
     assert cf.load_release(out / "release.json").together.releases == 3  # type: ignore[union-attr]
 
 
+def test_the_next_round_never_takes_the_place_of_the_last_one(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    survey = folder / "survey.toml"
+    survey.write_text("rounds = 12\n" + survey.read_text())
+    people = (folder / "people.csv").read_text()
+    (folder / "next.csv").write_text(people + "2000,yes,1\n")
+    words = ("run", survey, "--out", folder / "out", "--data")
+    assert cli(*words, folder / "people.csv", "--round", 1).code == 0
+    before = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+    done = cli(*words, folder / "next.csv", "--round", 2)
+    assert (done.code, done.out) == (2, "")
+    assert "a folder without results of another round" in done.err
+    assert "Got one with the release.json of round 1." in done.err
+    assert "name another folder, or add --replace" in done.err
+    assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == before
+    assert cli(*words, folder / "next.csv", "--round", 2, "--replace").code == 0
+    assert cf.load_release(folder / "out" / "release.json").round == 2
+
+
+def test_the_same_round_of_other_data_is_told(cli: Callable[..., Done], folder: Path) -> None:
+    survey = folder / "survey.toml"
+    survey.write_text("rounds = 12\n" + survey.read_text())
+    assert cli("plan", survey, "-o", folder / "made.plan.json").code == 0
+    words = ("run", survey, "--plan", folder / "made.plan.json", "--out")
+    first = cli(*words, folder / "one", "--data", folder / "people.csv", "--round", 1)
+    assert (first.code, "was made before" in first.err) == (0, False)
+    (folder / "next.csv").write_text((folder / "people.csv").read_text() + "2000,yes,1\n")
+    for number, told in ((1, True), (2, False)):
+        out = folder / f"next-{number}"
+        done = cli(*words, out, "--data", folder / "next.csv", "--round", number, "--again")
+        said = " ".join(done.err.split())
+        assert done.code == 0, done.err
+        assert ("a release of round 1 of this plan was made before, of other data" in said) == told
+
+
 def test_what_a_killed_run_left_goes_even_if_the_next_is_refused(
     cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
 ) -> None:

@@ -21,12 +21,12 @@ MEMBERS = 3_000
 @pytest.mark.long
 def test_every_command_of_the_guide_does_what_it_says(tmp_path: Path) -> None:
     blocks = pages.blocks(PAGE)
-    (made_up,) = [block.text for block in blocks if block.language == "bash"]
-    subprocess.run(["/bin/bash", "-ec", made_up], check=True, cwd=tmp_path)
     (survey,) = [block.text for block in blocks if block.language == "toml"]
     (tmp_path / "survey.toml").write_text(survey, encoding="utf-8")
+    made_up = "\n".join(block.text for block in blocks if block.language == "bash")
+    subprocess.run(["/bin/bash", "-ec", made_up], check=True, cwd=tmp_path)
     commands = [line for one in blocks if one.language == "sh" for line in one.text.splitlines()]
-    assert len(commands) == 6
+    assert len(commands) == 10
     for line in commands:
         words = shlex.split(line, comments=True)
         done = subprocess.run(
@@ -38,6 +38,8 @@ def test_every_command_of_the_guide_does_what_it_says(tmp_path: Path) -> None:
             env=os.environ | {"PYTHONPATH": str(Path(cf.__file__).parents[1])},
         )
         assert done.returncode == (4 if line.endswith("# refused") else 0), done.stderr
+    trend = (tmp_path / "trend.html").read_text(encoding="utf-8")
+    assert "november" in trend
     release = cf.load_release(tmp_path / "another" / "release.json")
     assert (release.reports, release.unit) == (MEMBERS, "person")
     assert release.together is not None

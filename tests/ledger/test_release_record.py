@@ -112,8 +112,8 @@ def test_releases_that_have_every_name(runs: ReleaseRecord) -> None:
     assert runs.of_all_names(names(runs, "a", "b", "b")) == (one,)
     assert runs.of_all_names(names(runs, "b")) == (one, two)
     assert runs.of_all_names(names(runs, "a", "c")) == ()
-    assert runs.units_of("another") == {"person"}
-    assert runs.units_of("a third") == set()
+    assert runs.of_plan("another") == (two,)
+    assert runs.of_plan("a third") == ()
 
 
 def test_every_user_has_a_record(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_of_what_is_being_recorded_nobody_knows_how_far_it_came(tmp_path: Path) 
         runs.remove("")
     assert caught.value.reason is Reason.UNCERTAIN
     with pytest.raises(StorageFault) as caught:
-        runs.units_of("plan")
+        runs.of_plan("plan")
     assert caught.value.reason is None
     with pytest.raises(StorageFault) as caught:
         ReleaseRecord(path / "below")

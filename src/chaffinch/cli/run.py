@@ -50,9 +50,9 @@ def run(  # noqa: PLR0913 - one for each option
     plan
         The plan file of the survey, if it was planned before.
     round
-        The number of this round, for a plan of several rounds.
+        The number of this round, for a plan of several rounds; each has a folder of its own.
     replace
-        Overwrite a release of another plan in the folder.
+        Overwrite a release of another plan, or of another round, in the folder.
     finish
         Read no table: put in place the release that an earlier run had paid for before it was
         interrupted. It stays as it is, even if that run had another table or other options. With

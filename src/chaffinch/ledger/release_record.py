@@ -86,6 +86,7 @@ _SAME_DATA = """WITH RECURSIVE same (name) AS (
 )
 SELECT release FROM data WHERE name IN same"""
 _ALL_NAMES = "SELECT release FROM data WHERE name IN ({}) GROUP BY release HAVING COUNT(*) = {}"
+_OF_PLAN = "SELECT sequence FROM releases WHERE plan IN ({})"
 _RELEASES = """SELECT subject, plan, mechanism, epsilon, delta, rounds, round, unit FROM releases
 WHERE sequence IN ({}) ORDER BY sequence"""
 
@@ -239,11 +240,10 @@ class ReleaseRecord:
             )
             connection.execute("COMMIT")
 
-    def units_of(self, plan_id: str) -> set[str]:
-        """Return what the releases of a plan so far promised to protect."""
+    def of_plan(self, plan_id: str) -> tuple[RunRelease, ...]:
+        """Return the releases of a plan so far, of whatever data."""
         with self._writing() as connection:
-            rows = connection.execute("SELECT unit FROM releases WHERE plan = ?", (plan_id,))
-            return {unit for (unit,) in rows.fetchall()}
+            return _named(connection, _OF_PLAN, [plan_id])
 
     def remove(self, subject: str) -> None:
         """Forget a release that was recorded and then not made."""

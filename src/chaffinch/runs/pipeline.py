@@ -151,7 +151,7 @@ def release_table(
     request = table.request(plan, given, options)
     if table.data.can_be_recognized:  # of other tables nobody knows whether the call is the same
         results = results.of_request(request)
-    results.check(plan)
+    results.check(plan, round_)
     # The lock of the folder is held up to the end: two runs there would both pay for a release, and
     # one of these would be lost.
     with results.filling() as folder:
@@ -165,7 +165,9 @@ def release_table(
             listener.say(f"released by an earlier run, and left as it is: {results.folder}")
             return None
         # Asked here to save the time of encoding, and asked again when the data is known in full.
-        options.rules.permit(table.data, plan, round_, unit, results.standing)
+        permit = options.rules.permit(table.data, plan, round_, unit, results.standing)
+        if permit.same_round:
+            listener.say(permit.same_round)
         if not results.keeps_other(plan):
             # Before the long work, so that a run that fails in it finds its plan again.
             results.keep_plan(asked, plan)
@@ -181,7 +183,7 @@ def release_table(
             results.writers(plan, release),
             options.terms.account,
             bill,
-            lambda: results.check(plan),
+            lambda: results.check(plan, round_),
             listener.say,
         )
         # Inside, so that a release that is only returned is kept until here.

@@ -66,7 +66,8 @@ class RepeatRules:
         names = _batch_names(data, standing)
         before = data.record.of_same_data([*data.names, *names])
         new = RunRelease.of(plan, round, unit)
-        if plan.rounds > 1 and data.record.units_of(new.charge.plan_id) - {unit}:
+        rounds = data.record.of_plan(new.charge.plan_id) if plan.rounds > 1 else ()
+        if {one.unit for one in rounds} - {unit}:
             raise InvalidInput(
                 "unit of protection",
                 "the same in all rounds of a plan, whose promise covers all of them",
@@ -74,7 +75,9 @@ class RepeatRules:
                 hint="say --person (person=...) or --rows-are-people (rows_are_people=True) as "
                 "before, or plan anew",
             )
-        permit = Permit(self, data, plan, before, new)
+        # The same data again have rules of their own.
+        other = any(one.round == new.round for one in rounds if one not in before)
+        permit = Permit(self, data, plan, before, new, other)
         if self.paid and not self.again:
             return permit
         if names and not data.record.of_same_data(names):
@@ -102,6 +105,8 @@ class Permit:
     plan: Plan
     before: tuple[RunRelease, ...]
     new: RunRelease
+    of_other_data: bool = False
+    """Whether the record knows a release of this round of the plan, of other data."""
 
     def say_together(self, release: Release) -> Release:
         """Return the release with the joint guarantee of all, unless its plan covers them."""
@@ -112,6 +117,23 @@ class Permit:
         unit: Unit = "row" if any(one.unit == "row" for one in made) else "person"
         together = Together(len(made), _joint_guarantee(made), unit)
         return replace(release, together=together)
+
+    @property
+    def same_round(self) -> str:
+        """Return what to know where the same round was released of other data, of other people."""
+        if not self.of_other_data:
+            return ""
+        return (
+            f"note: a release of round {self.plan_round} of this plan was made before, of other "
+            f"data. The promise for all {self.plan.rounds:,} rounds covers each round of a person "
+            "once: go on only if these are other people, and otherwise give this round a number "
+            "of its own (--round, round=...)"
+        )
+
+    @property
+    def plan_round(self) -> int:
+        """Return the round as the plan numbers it, in whatever group."""
+        return (self.new.round - 1) % self.plan.rounds + 1
 
     @property
     def note(self) -> str:

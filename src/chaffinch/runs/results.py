@@ -68,8 +68,8 @@ class Results(Protocol):
         """Remove leftovers of a killed run; refuse a place where nothing can be written."""
         ...
 
-    def check(self, plan: Plan) -> None:
-        """Refuse to replace anything but an earlier release of this plan."""
+    def check(self, plan: Plan, round: int | None) -> None:  # noqa: A002
+        """Refuse to replace anything but an earlier release of this round of this plan."""
         ...
 
     def of_request(self, request: str) -> Results:
@@ -140,7 +140,7 @@ class ReturnedOnly:
     def prepare(self, asked: Collection) -> None:
         """Do nothing."""
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Plan, round: int | None) -> None:  # noqa: A002
         """Do nothing: nothing is replaced."""
 
     def of_request(self, request: str) -> ReturnedOnly:
@@ -223,7 +223,7 @@ class ResultsFolder:
     folder: Path
     inputs: Sequence[str | Path] = ()
     replaces: bool = False
-    """Whether the results of another plan may be replaced."""
+    """Whether the results of another plan, or of another round, may be replaced."""
 
     @property
     def targets(self) -> list[Path]:
@@ -238,7 +238,8 @@ class ResultsFolder:
     @property
     def standing(self) -> str | None:
         """Return the batch of the release that is there now, if there is one."""
-        return _batch_of_release(self.folder / RELEASE)
+        batch = _told_in(self.folder / RELEASE, "batch")
+        return batch if isinstance(batch, str) else None
 
     @property
     def waits(self) -> bool:
@@ -257,12 +258,17 @@ class ResultsFolder:
         if kept is not None and not asked.may_have(kept):
             raise _other_results(PLAN)
 
-    def check(self, plan: Plan) -> None:
-        """Refuse to replace anything but an earlier release of this plan."""
+    def check(self, plan: Plan, round: int | None) -> None:  # noqa: A002
+        """Refuse to replace anything but an earlier release of this round of this plan."""
         self._refuse_other_files()
-        name = None if self.replaces else self._file_of_other_plan(plan)
+        if self.replaces:
+            return
+        name = self._file_of_other_plan(plan)
         if name is not None:
             raise _other_results(name)
+        standing = _told_in(self.folder / RELEASE, "round")
+        if standing is not None and standing != round:
+            raise _other_results(RELEASE, f"round {standing}", of="round")
 
     def of_request(self, request: str) -> ResultsFolder:
         """Return the same: whatever is asked for, its results go here."""
@@ -345,20 +351,20 @@ def _document_in(path: Path) -> Any:
         return None
 
 
-def _batch_of_release(path: Path) -> str | None:
+def _told_in(path: Path, key: str) -> object:
+    """Return what a document tells under a key, or None where it tells nothing."""
     try:
         document = _document_in(path)
     except FileNotFoundError:
         return None
-    found = document.get("batch") if isinstance(document, dict) else None
-    return found if isinstance(found, str) else None
+    return document.get(key) if isinstance(document, dict) else None
 
 
-def _other_results(name: str) -> InvalidInput:
+def _other_results(name: str, such: str = "", *, of: str = "plan") -> InvalidInput:
     return InvalidInput(
         "output",
-        "a folder without results of another plan",
-        Unquoted(f"one with such a {name}"),
+        f"a folder without results of another {of}",
+        Unquoted(f"one with the {name} of {such}" if such else f"one with such a {name}"),
         hint="name another folder, or add --replace (replace=True) to overwrite what is there",
     )
 

@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913 - what the command has options for
     differently; a ``ledger`` counts these, too.
 
     The folder ``out`` gets the plan and the release (JSON, CSV and a page), as from the command;
-    results of another plan are replaced only with ``replace``. Without ``out`` no file stays, and a
+    results of another plan or round are replaced only with ``replace``. Without ``out`` no file stays, and a
     new plan is not saved. Encoded reports are in the temporary folder meanwhile; what a killed
     process leaves there is removed by the next run.
 
