@@ -43,8 +43,9 @@ def check(
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     show
-        Print what the first faulty cells of each kind hold, and the names of the columns if one is
-        not found. They are private: for whoever holds the table, and for no log.
+        Print what faulty cells hold, each spelling once with the number of its cells, and the names
+        of the columns if one is not found. They are private: for whoever holds the table, and for
+        no log.
     """
     from chaffinch.runs.table_check import check_table
 
@@ -77,12 +78,14 @@ def check(
 def _show_private(
     asked: Collection, given: TableInput, fault: InvalidTable, output: Output
 ) -> None:
-    from chaffinch.runs.table_check import faulty_cells
+    from chaffinch.runs.table_check import faulty_spellings
 
     if isinstance(fault, InvalidCells):
-        cells = faulty_cells(asked, given, fault.faults)
-        rows = [[column, _written(cell), f"{row:,}"] for column, row, cell in cells]
-        output.table(["column", "cell", "row"], rows, texts=2)
+        rows = [
+            [one.column, _written(one.cell), f"{one.cells:,}", f"{one.row:,}"]
+            for one in faulty_spellings(asked, given)
+        ]
+        output.table(["column", "cell", "cells", "first row"], rows, texts=2)
     elif fault.column is not None and fault.row is None:
         columns = given.open(Callbacks(), asked.settings).columns
         output.words(f"The columns are {', '.join(map(_written, columns))}.")

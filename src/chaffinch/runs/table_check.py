@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from chaffinch.cards import card, paragraph
 from chaffinch.cards import table as table_html
 from chaffinch.charts.rounding import count_of
+from chaffinch.errors import InvalidCells, InvalidTable
 from chaffinch.runs.answer_table import TableInput, open_answers
 from chaffinch.runs.listener import Callbacks
 from chaffinch.runs.opened_survey import open_collection
 from chaffinch.tables.arrays import values_of
+from chaffinch.tables.checking import answer_batches, read_answers
 from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from chaffinch.disk.files import AnyPath
-    from chaffinch.errors import CellFaults
     from chaffinch.plans.plan import Plan
     from chaffinch.plans.protected_units import Unit
     from chaffinch.runs.asked import Collection
@@ -171,26 +178,74 @@ def check_table(asked: Collection, given: TableInput, listener: Listener) -> Tab
     )
 
 
-def faulty_cells(
-    asked: Collection, given: TableInput, faults: Sequence[CellFaults]
-) -> list[tuple[str, int, object]]:
-    """Return the column, the row and the content of the first cells that break each rule.
+@dataclass(frozen=True)
+class FaultySpelling:
+    """What some faulty cells of a column hold: private, for whoever holds the table."""
+
+    column: str
+    cell: object
+    cells: int
+    """How many cells hold it."""
+    row: int
+    """The first of their rows, counted as messages count them."""
+
+
+def faulty_spellings(asked: Collection, given: TableInput) -> list[FaultySpelling]:
+    """Return what faulty cells hold, each spelling once; of a column the most frequent first.
 
     They are private: for whoever holds the table and asks for them, and for nobody else.
     """
-    table = given.open(Callbacks(), asked.settings)
-    wanted = list(dict.fromkeys((fault.column, row) for fault in faults for row in fault.rows))
-    found: dict[tuple[str, int], object] = {}
-    start = 0
-    for batch in table.batches(list(dict.fromkeys(column for column, _ in wanted))):
-        for column, row in wanted:
-            place = table.row_numbers.place(row) - start
-            if 0 <= place < batch.num_rows:
-                (found[column, row],) = values_of(batch.column(column).slice(place, 1))
-        start += batch.num_rows
-        if len(found) == len(wanted):
+    answers = open_answers(asked, given, Callbacks())
+    places = list(answers.answer_columns.values())
+    found: list[_Spellings] = [{} for _ in places]
+    with suppress(InvalidTable):  # of a table that breaks off, what was found up to there
+        for first, batch in answer_batches(answers.table, places):
+            for place, known in zip(places, found, strict=True):
+                _add_spellings(known, place, first, batch)
+    return [
+        one
+        for known in found
+        for one in sorted(known.values(), key=lambda one: (one.column, -one.cells, one.row))
+    ]
+
+
+_Spellings = dict[tuple[str, str], FaultySpelling]
+_MOST_SPELLINGS = 50
+"""So many spellings are looked for in the columns of a question: a column of other data has one
+for each row."""
+
+
+def _add_spellings(
+    known: _Spellings, place: AnswerColumns, first: int, batch: pa.RecordBatch
+) -> None:
+    """Count the faulty spellings of a batch. A check tells the first few, so it is repeated."""
+    alone = len(place.columns) == 1
+    cells = {
+        place.shown if alone else column: values_of(batch.column(column))
+        for column in place.columns
+    }
+    keys = {name: [(name, repr(cell)) for cell in column] for name, column in cells.items()}
+    left, faulty = np.arange(batch.num_rows), set(known)
+    while len(faulty) < _MOST_SPELLINGS:
+        plain = [all(own[row] not in faulty for own in keys.values()) for row in left]
+        left = left[plain]
+        try:
+            read_answers([place], 1, batch.take(left))
+        except InvalidCells as error:
+            faulty |= {
+                keys[one.column][left[place.row_numbers.place(row)]]
+                for one in error.faults
+                for row in one.rows
+            }
+        else:
             break
-    return [(column, row, found.get((column, row))) for column, row in wanted]
+    for name, own in keys.items():
+        times = Counter(own)
+        for key in faulty.intersection(times):
+            row = own.index(key)
+            shown = place.row_numbers.of(first + row)
+            before = known.get(key) or FaultySpelling(name, cells[name][row], 0, shown)
+            known[key] = replace(before, cells=before.cells + times[key])
 
 
 def _question(name: str, place: AnswerColumns, substitutions: Substitutions) -> CheckedQuestion:

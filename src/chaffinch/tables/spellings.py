@@ -10,7 +10,13 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-from chaffinch.questions import Choice, Flags, Question
+from chaffinch.questions import Bit, Choice, Flags, Question
+
+_YES_OR_NO = frozenset({
+    *("y", "n", "t", "f", "j", "on", "off", "ja", "nein", "nee"),
+    *("oui", "non", "si", "sí", "sim", "não"),
+})  # fmt: skip
+"""Words for yes or no that a bit does not take: in another language they may mean the other."""
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
@@ -45,6 +51,9 @@ def near_value(question: Question, answer: object) -> str:
     """
     if not isinstance(answer, str):
         return ""
+    if isinstance(question, Bit):
+        known = answer.strip().casefold() in _YES_OR_NO
+        return "yes and no, as Y, N, ja or nein do" if known else ""
     if isinstance(question, Flags):
         names, texts = question.names, [part.strip() for part in answer.split(";")]
     elif isinstance(question, Choice) and not isinstance(question.values, range):
