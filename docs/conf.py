@@ -44,6 +44,7 @@ html_show_search_summary = False
 """Excerpts would be fetched from pages, which a browser refuses to pages opened from a file."""
 html_static_path = ["site"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 _PALETTE = {
     "brand-primary": ("#0B64A0", "#6CB8EC"),
     "brand-content": ("#0B64A0", "#6CB8EC"),
@@ -63,6 +64,17 @@ html_theme_options = {
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
+_FOUND_BY = {
+    "docs/guides/from-the-command-line": ("--again", "--replace", "--round", "--ledger"),
+    "docs/guides/a-table-of-people": (
+        *("xlsx", "Excel", "--show", "--person", "next month", "every month", "rounds"),
+    ),
+    "docs/guides/reading-the-curves": ("GRR", "k-ary randomized response", "k-RR"),
+    "docs/concepts/composition": ("next month", "rounds"),
+}
+"""Words that people look for and the search passes over: options are cut at their dashes, and what
+is left of `--again` is too common to be kept. Entries of the index are found as they are."""
+
 _ENTRY = re.compile(r"(?m)^- \[[^\]]+\]\(([^)#\s]+)\.md\)")
 _PART = re.compile(r"(?m)^## (.*)$")
 
@@ -81,8 +93,15 @@ def add_menu(_app: Sphinx, page: str, content: list[str]) -> None:
             content[0] += f"\n```{{toctree}}\n:hidden:\n{named}\n{listed}\n```\n"
 
 
+def add_entries(_app: Sphinx, page: str, content: list[str]) -> None:
+    """Put a page into the index under the words by which people look for it."""
+    for words in _FOUND_BY.get(page, ()):
+        content[0] += f"\n```{{index}} single: {words}\n```\n"
+
+
 def setup(app: Sphinx) -> None:
     """Connect what is done to each page."""
     app.connect("source-read", add_menu)
+    app.connect("source-read", add_entries)
     app.add_lexer("hex", TextLexer)
     app.add_lexer("console", BashLexer)  # commands without a prompt, and no output

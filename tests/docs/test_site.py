@@ -79,6 +79,28 @@ def test_the_search_finds_words_without_a_server(site: Path) -> None:
     assert '"shuffl"' in index or "shuffl:" in index
 
 
+def test_words_that_the_search_would_pass_over_are_entries_of_the_index(site: Path) -> None:
+    """It cuts options at their dashes, and leaves out words as common as `again`."""
+    index = (site / "searchindex.js").read_text("utf-8")
+    entries = index[index.index('"indexentries":') :]
+    for word in ("--again", "grr", "xlsx", "next month", "--round"):
+        assert f'"{word}":[[' in entries
+
+
+def test_words_are_not_marked_in_pictures(site: Path) -> None:
+    """In the titles of icons that fails, and stops the script that marks them."""
+    assert "site.js" in (site / "docs" / "claims.html").read_text("utf-8")
+    assert 'classList.add("nohighlight")' in (site / "_static" / "site.js").read_text("utf-8")
+    assert '"nohighlight"' in (site / "_static" / "sphinx_highlight.js").read_text("utf-8")
+
+
+def test_a_door_holds_no_picture(site: Path) -> None:
+    page = (site / "docs" / "index.html").read_text("utf-8")
+    doors = page[page.index('id="three-doors"') : page.index('id="you-have-a-table"')]
+    assert "<img" not in doors
+    assert "plan.svg" in page
+
+
 def test_both_colour_schemes_have_the_palette(site: Path) -> None:
     page = (site / "docs" / "index.html").read_text("utf-8")
     for colour in ("#0B64A0", "#6CB8EC", "#FBFAF7", "#131517"):
