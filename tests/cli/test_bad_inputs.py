@@ -308,3 +308,77 @@ def test_json_and_messages_do_not_share_a_pipe(cli: Callable[..., Done], folder:
     done = cli("encode", folder / "people.csv", *mine, "--json")
     assert done.code == 2
     assert json.loads(done.out)["error"]["hint"] == "add -o FILE"
+
+
+SURVEY = "users = 100\nepsilon = 1\n[questions.q]\nkind = {kind}\n"
+WORDS: dict[str, tuple[str, str, list[str]]] = {
+    "a level in percent": (
+        "analyze none.parquet --plan members.plan.json --level 95",
+        "",
+        ["did you mean 0.95, which is 95%?"],
+    ),
+    "an error in percent": (
+        "plan --bit --users 1000 --error 5",
+        "",
+        ["error must be a number", "did you mean 0.05, which is 5%?"],
+    ),
+    "an error that nobody can have": (
+        "plan --bit --users 1000 --error 0.01%",
+        "",
+        ["a larger error"],
+    ),
+    "groups that are not asked": (
+        "plan file.toml",
+        SURVEY.format(kind='"bit"\nby = "Abteilung"'),
+        [
+            "groups of 'q' (by)",
+            "another question, with values of its own (there are 'q')",
+            "Got 'Abteilung'",
+        ],
+    ),
+    "another kind": (
+        "plan file.toml",
+        SURVEY.format(kind='"zzz"'),
+        ["kind must be bit, choice, number or flags, not 'zzz'\n"],
+    ),
+    "a table in place of a batch": (
+        "analyze people.csv --plan members.plan.json",
+        "",
+        ["Got a file with the name of a table", "`chaffinch run` takes a table"],
+    ),
+    "rows that are cut off": (
+        "check survey.toml --data file.toml --format csv",
+        "member,x\nyes,1\nno\n",
+        ["Got fewer cells in row 3", "an empty cell has a delimiter, too"],
+    ),
+    "no format": (
+        "plan --check members.json",
+        "",
+        ["Got no format"],
+    ),
+    "a folder below a file": (
+        "run survey.toml --data people.csv --out file.toml/x",
+        "x",
+        ["The folder 'file.toml/x'"],
+    ),
+    "no epsilon of a reach": (
+        "reach plan --publisher a=100 --publisher b=100",
+        "",
+        ["given by --epsilon. Got none."],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_an_error_says_what_was_probably_meant(
+    case: str, cli: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, content, expected = WORDS[case]
+    monkeypatch.chdir(folder)
+    (folder / "file.toml").write_text(content)
+    (folder / "members.json").write_text("{}")
+    done = cli(*line.split())
+    assert done.code != 0
+    for words in expected:
+        assert words in done.err
+    assert "known: bit" not in done.err

@@ -130,6 +130,12 @@ def test_a_plan_shows_promise_trust_and_what_was_weighed(
     reach.load_plan(tmp_path / "c.plan.json").verify()
 
 
+def test_a_plan_has_a_delta_unless_another_is_asked_for(cli: Callable[..., Done]) -> None:
+    words = ("reach", "plan", "--publisher", "a=600", "--publisher", "b=400", "--epsilon", 2)
+    document = json.loads(cli(*words, "--json").out)
+    assert float(document["plan"]["guarantee"]["delta"]) == 1e-8
+
+
 def test_a_plan_as_json(cli: Callable[..., Done]) -> None:
     done = cli("reach", "plan", *TWO, "--epsilon", 2, "--frequencies", 2, "--json", "--explain")
     document = json.loads(done.out)
@@ -202,7 +208,7 @@ def test_a_plan_through_a_pipe(cli: Callable[..., Done]) -> None:
     [
         ([], 2),
         (["--epsilon", 1], 2),
-        (["--publisher", "daily=10", "--epsilon", 1], 2),
+        (["--publisher", "daily=10", "--epsilon", 1], 3),
         (["--publisher", "daily=10", "--delta", 1e-6], 2),
         (["--publisher", "daily", "--epsilon", 1, "--delta", 1e-6], 2),
         (["--publisher", "daily=many", "--epsilon", 1, "--delta", 1e-6], 2),

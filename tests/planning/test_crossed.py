@@ -389,7 +389,7 @@ def test_crosses_in_a_survey_file() -> None:
     )
     found = survey_from(several)
     assert list(found.survey.planned)[1:] == ["airport × carrier", "delay by airport"]
-    with pytest.raises(InvalidFile, match="names of two or more questions"):
+    with pytest.raises(InvalidFile, match=r"another question, with values .* Got 'aeroport'"):
         survey_from(SURVEY.replace('by = "airport"', 'by = "aeroport"'))
     with pytest.raises(InvalidFile, match="by: is not known here"):
         survey_from(SURVEY + '[questions.f]\nkind = "flags"\nnames = ["x"]\nby = "airport"\n')

@@ -24,9 +24,15 @@ OTHERS = privacy.FlippedBits(users=30, flip_probability="0.4")
 
 @pytest.mark.parametrize("part", [COLUMNS, PEOPLE], ids=["columns", "people"])
 def test_a_composition_protects_what_its_parts_protect(part: privacy.Mechanism) -> None:
-    for rounds in (privacy.compose(part, times=2), privacy.compose([part, part])):
+    for rounds in (
+        privacy.compose(part, times=2),
+        privacy.compose([part, part]),
+        privacy.compose(part, part),
+    ):
         assert rounds.neighbours == part.neighbours
-        assert rounds.guarantee(delta=1e-6).neighbours == part.neighbours
+        assert rounds.guarantee(1e-6).neighbours == part.neighbours
+    with pytest.raises(InvalidInput, match="a mechanism or a list of mechanisms"):
+        privacy.compose()
 
 
 def test_losses_of_people_and_of_columns_do_not_compose() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -54,7 +55,7 @@ def test_every_frame_has_the_rows_of_the_table(kind: str) -> None:
     for frame in (release.to_polars(), pl.DataFrame(release)):
         assert frame.to_dicts() == rows
     frame = release.to_pandas()
-    assert frame.columns.tolist() == list(rows[0])
+    assert frame.columns.tolist() == pd.DataFrame(release).columns.tolist() == list(rows[0])
     assert frame["estimate"].tolist() == [row["estimate"] for row in rows]
     assert {kind.kind for kind in frame.dtypes[["estimate", "low"]]} == {"f"}
 

@@ -64,7 +64,7 @@ def changed(document: dict[str, Any], path: list[str | int], to: Any) -> str:
     ("path", "to", "fault"),
     [
         (["format"], "chaffinch/release@2", "format 'chaffinch/release@2'"),
-        (["format"], None, "format None"),
+        (["format"], None, "Got no format"),
         (["surprise"], 1, "surprise"),
         (["plan"], "short", "plan"),
         (["reports"], 0, "reports"),

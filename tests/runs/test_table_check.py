@@ -51,6 +51,8 @@ def test_a_check_says_what_the_command_prints(
     assert list(found.warnings) == notes
     assert len(notes) == 1, "most cells are clipped"
     assert found.advice.startswith("one row is protected")
+    _, shown = command(*words[:-1])
+    assert str(found).replace(found.warnings[0], "").split() == shown.split()
     assert not (state_folder() / "releases.record").exists()
 
 

@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -626,6 +627,13 @@ def test_a_wrong_column_is_met_with_the_nearest(tmp_path: Path) -> None:
     error = refused(lambda: open_table({"browser": [1], "age": [2]}).batches(["brwser"]))
     assert "did you mean 'browser'?" in error.hint
     assert "'browser', 'age'" in error.hint
+    composed, apart = "Größe", unicodedata.normalize("NFD", "Größe")
+    error = refused(lambda: open_table({apart: [1]}).batches([composed]))
+    assert "whose letters have another Unicode form" in error.hint
+    assert "did you mean" not in error.hint
+    path.write_text(f"{apart}\n1\n", encoding="utf-8")
+    error = refused(lambda: open_table(path).batches([composed]))
+    assert "whose letters have another Unicode form" in error.hint
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
@@ -637,6 +645,7 @@ def test_a_first_line_of_answers_is_not_repeated(name: str, tmp_path: Path) -> N
     assert "alice" not in str(error)
     assert "3 columns" in error.hint
     assert "first line" in error.hint
+    assert "`chaffinch check --show` lists them" in error.hint
 
 
 @each_case("name", ["people.xlsx", "people.XLS", "people.ods", "people"])

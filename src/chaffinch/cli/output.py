@@ -68,7 +68,9 @@ class Output:
         import textwrap
 
         for line in printable(text).split("\n"):
-            sys.stdout.write("\n".join(textwrap.wrap(line, self.width)) + "\n")
+            hang = "  " if line.startswith("- ") else ""  # so that the next one stands out
+            wrapped = textwrap.wrap(line, self.width, subsequent_indent=hang)
+            sys.stdout.write("\n".join(wrapped) + "\n")
 
     def drawing(self, text: str) -> None:
         """Print lines as they are, not wrapped."""

@@ -24,7 +24,7 @@ def require_folder(out: Path) -> None:
     if not there.is_dir():
         fault = errno.ENOTDIR
     if fault:
-        raise storage_fault(out.name or str(out), OSError(fault, ""), verb="write")
+        raise storage_fault(str(out), OSError(fault, ""), verb="write", kind="folder")
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
         except OSError as error:
             if made:
                 out.rmdir()
-            raise storage_fault(out.name or str(out), error, verb="write") from None
+            raise storage_fault(str(out), error, verb="write", kind="folder") from None
         try:
             yield staging
             for file in sorted(staging.iterdir()) if not own else ():

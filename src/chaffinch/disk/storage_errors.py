@@ -57,12 +57,12 @@ def write_fault(name: str, error: OSError, reason: Reason | None = None) -> Stor
     return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)
 
 
-def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
-    """Return the fault for a file that could not be read or written (``verb``)."""
+def storage_fault(name: str, error: OSError, *, verb: str, kind: str = "file") -> StorageFault:
+    """Return the fault for a file, or a folder, that could not be read or written (``verb``)."""
     code = error.errno or 0
     reason, hint = _REASONS.get(code, (f"error {errno.errorcode.get(code, code)}", ""))
     return StorageFault(
-        f"The file {name!r} must be possible to {verb}. Got {reason}.",
+        f"The {kind} {name!r} must be possible to {verb}. Got {reason}.",
         hint=hint,
         details={"file": name, "errno": code},
         reason=_CASES.get(code),

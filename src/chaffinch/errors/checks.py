@@ -57,6 +57,22 @@ def real(parameter: str, value: object, *, least: float, most: float = math.inf)
     return number
 
 
+def share(parameter: str, value: object, *, least: float, most: float = 1.0) -> float:
+    """Return a share, such as a level, as a float; of a number above 1 ask whether it is percent.
+
+    >>> share("level", 95, least=0.5)
+    Traceback (most recent call last):
+    chaffinch.errors.InvalidInput: The level must be a number from 0.5 to 1. Got 95.
+    hint: did you mean 0.95, which is 95%?
+    """
+    try:
+        return real(parameter, value, least=least, most=most)
+    except InvalidInput as error:
+        if isinstance(value, (int, float)) and 1 < value <= 100:
+            error.add_to_hint(f"did you mean {float(value) / 100:g}, which is {float(value):g}%?")
+        raise
+
+
 def epsilon(value: object) -> float:
     """Return a privacy loss bound: finite and at least 0."""
     return real("epsilon", value, least=0.0)

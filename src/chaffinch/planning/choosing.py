@@ -78,10 +78,12 @@ def refuse_broken_wishes(one: Candidate, *, anyway: bool) -> None:
         )
 
 
-def refuse_useless(warnings: Sequence[str], *, anyway: bool) -> None:
-    """Refuse a plan that is of no use, unless it is wanted."""
+def refuse_useless(
+    warnings: Sequence[str], *, anyway: bool, wish: str = "for another epsilon"
+) -> None:
+    """Refuse a plan that is of no use, unless it is wanted; ``wish`` is what may be relaxed."""
     if warnings and not anyway:
-        raise UselessPlan(warnings)
+        raise UselessPlan(warnings, wish=wish)
 
 
 def asked_for(one: Candidate) -> str:

@@ -114,7 +114,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         alternatives=Weighed(one for one in found if one is not chosen),
         choice=why,
     )
-    refuse_useless(made.warnings, anyway=anyway)
+    wish = "for another epsilon" if error is None else "for less: a larger error"
+    refuse_useless(made.warnings, anyway=anyway, wish=wish)
     return made
 
 

@@ -5,6 +5,7 @@ All faults of a file are reported at once, each with its place; unknown keys are
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
@@ -479,8 +480,11 @@ def _told(
         guess = ""
         if one["type"] == "extra_forbidden" and model is not None:
             guess = guess_of(str(one["loc"][-1]), list(model.model_fields))
-        if one["type"] == "union_tag_invalid" and isinstance(tag, str):
-            guess = guess_of(tag, list(_ENTRIES))
+        elif one["type"] == "union_tag_invalid" and isinstance(tag, str):
+            near = difflib.get_close_matches(tag, list(_ENTRIES), n=1)  # the rule lists them all
+            guess = f", not {tag!r:.40}" + (f"; did you mean {near[0]!r}?" if near else "")
+        elif isinstance(one["input"], (str, int, float)):
+            guess = f", not {one['input']!r:.40}"
         told.setdefault(path, f"{path}: {words}{guess}")
     # Where an entry is wrong, nothing is told of the list that it stands in.
     return [

@@ -57,8 +57,8 @@ class Error:
     together: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "share", checks.real("error", self.share, least=1e-12, most=1.0))
-        confidence = checks.real("confidence", self.confidence, least=0.5, most=1 - 1e-12)
+        object.__setattr__(self, "share", checks.share("error", self.share, least=1e-12, most=1.0))
+        confidence = checks.share("confidence", self.confidence, least=0.5, most=1 - 1e-12)
         object.__setattr__(self, "confidence", confidence)
         if not isinstance(self.together, bool):
             raise InvalidInput("together", "True or False", self.together)

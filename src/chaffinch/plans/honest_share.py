@@ -92,7 +92,7 @@ def honest_share(honest: float) -> HonestShare | None:
     >>> honest_share(0.9), honest_share(1.0)
     (HonestShare(share=Fraction(9, 10), reading='independent'), None)
     """
-    share = Fraction(repr(checks.real("honest share", honest, least=1e-3, most=1.0)))
+    share = Fraction(repr(checks.share("honest share", honest, least=1e-3, most=1.0)))
     return None if share == 1 else HonestShare(share)
 
 

@@ -66,13 +66,13 @@ _SHARED = 1e-12
 
 
 def compose(
-    mechanisms: Mechanism | Sequence[Mechanism],
-    *,
+    *mechanisms: Mechanism | Sequence[Mechanism],
     times: int = 1,
     resolution: float | None = None,
 ) -> Composition:
     """Return the composition of one mechanism ``times`` over, or of several, as a mechanism.
 
+    Several are given one after the other, or as one list.
     The crowd may differ in every round, and follow from what earlier rounds have shown; and
     which crowd is worst depends on epsilon. So the upper end composes, for each mechanism, a
     pair that dominates its worst-crowd profile (every convex profile belongs to such a pair), or
@@ -85,8 +85,9 @@ def compose(
     True
     """
     rounds = checks.whole("number of times", times, least=1, most=10**6)
-    parts = [mechanisms] if isinstance(mechanisms, Mechanism) else mechanisms
-    if not isinstance(parts, (list, tuple)):
+    alone = len(mechanisms) == 1 and not isinstance(mechanisms[0], Mechanism)
+    parts: object = mechanisms[0] if alone else mechanisms
+    if not isinstance(parts, (list, tuple)) or not mechanisms:
         raise InvalidInput("mechanisms", "a mechanism or a list of mechanisms", parts)
     counts: Counter[Mechanism] = Counter()
     for part in parts:

@@ -239,7 +239,7 @@ class Mechanism(ABC):
         facts = f"view: {self.view}; neighbours: {self.neighbours}; method: {self.method}"
         return card(type(self).__name__, paragraph(commas_in(f"{self.crowd_words}; {facts}")))
 
-    def guarantee(self, *, delta: float) -> Guarantee:
+    def guarantee(self, delta: float) -> Guarantee:
         """Return the promise at ``delta`` with everything it depends on."""
         return Guarantee(
             epsilon=self.epsilon(delta).upper,

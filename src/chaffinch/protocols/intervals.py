@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.errors import InvalidInput, Unquoted
-from chaffinch.errors.checks import real, whole
+from chaffinch.errors.checks import share, whole
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.privacy.numerics.laws import Law
@@ -127,7 +127,7 @@ def simultaneous(
 
 def miss_chance(level: float) -> float:
     """Return 1 − ``level``, which is exact from one half up, for a level short of 1."""
-    level = real("level", level, least=0.5, most=1.0 - 1e-12)
+    level = share("level", level, least=0.5, most=1.0 - 1e-12)
     return 1.0 - level
 
 

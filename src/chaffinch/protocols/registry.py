@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from itertools import groupby
 
 from chaffinch.errors import InvalidInput, Unquoted
@@ -129,14 +130,18 @@ def row_name(name: str) -> str:
 
     >>> row_name("number in 8 bits, total seen")
     '8 bits, total'
+    >>> row_name("number in 1 bits, total seen")
+    '1 bit, total'
     >>> row_name("flips; flips; flips; local")
     'flips (3 times); local'
     """
-    ways = [
-        (way, len(list(same)))
-        for way, same in groupby(name.replace("number in ", "").replace(" seen", "").split("; "))
-    ]
+    ways = [(way, len(list(same))) for way, same in groupby(_shortened(name).split("; "))]
     return "; ".join(way if times == 1 else f"{way} ({times} times)" for way, times in ways)
+
+
+def _shortened(name: str) -> str:
+    short = name.replace("number in ", "").replace(" seen", "")
+    return re.sub(r"\b1 bits\b", "1 bit", short)
 
 
 def local_variant(question: Question) -> Variant:

@@ -712,6 +712,14 @@ class Survey:
         lists: Sequence[Any] = [self.cross] if self.cross and flat else self.cross
         found = {BETWEEN.join(names): self._cross_of("cross", names) for names in lists}
         for name, group in self.by.items():
+            if group not in self.questions:
+                raise InvalidInput(
+                    f"groups of {name!r} (by)",
+                    "another question, with values of its own "
+                    f"(there are {', '.join(map(repr, self.questions))})",
+                    group,
+                    hint="in a survey file: [questions.NAME], with kind and values",
+                )
             found[f"{name} by {group}"] = self._cross_of("by", (group, name))
         if taken := set(found) & set(self.questions):
             raise InvalidInput("names of questions", "other than those of a cross", sorted(taken))

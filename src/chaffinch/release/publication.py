@@ -82,6 +82,10 @@ class Publication(ABC):
         frame: pl.DataFrame = _require_library("polars").DataFrame(self.to_arrow())
         return frame
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of the table, of which ``pandas.DataFrame(release)`` makes a frame."""
+        return iter(self.table())
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 

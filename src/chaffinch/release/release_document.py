@@ -16,7 +16,7 @@ from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.privacy import Guarantee
 from chaffinch.release.publication import Publication
 from chaffinch.wire.document_forms import Form, Written
-from chaffinch.wire.documents import faults_of, unique_keys
+from chaffinch.wire.documents import faults_of, named_format, unique_keys
 
 _LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
@@ -130,7 +130,7 @@ class ReleaseFormat(Generic[_Made]):
         found = document.get("format") if isinstance(document, dict) else None
         if found != self.name:
             hint = _OTHERS.get(found, _VERSION) if isinstance(found, str) else ""
-            raise InvalidFile(f"file {name}", self._rule, [f"format {found!r:.80}"], hint=hint)
+            raise InvalidFile(f"file {name}", self._rule, [named_format(found)], hint=hint)
         return dict(document)
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _HEADS = {"missing": "blank", "unknown": "unlisted", "clipped": "clipped"}
 """What the counts of cells that count as something else are called."""
+_TEXTS = 3
+"""So many columns of the table are words."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,25 @@ class TableCheck:
             rows.append([asked.name, asked.kind, ", ".join(asked.columns), *shown])
         return ["question", "kind", "column", *told.values()], rows
 
+    def __str__(self) -> str:
+        """Return what ``chaffinch check`` prints: the table, and what was found."""
+        heads, rows = self.table()
+        wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if place < _TEXTS else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(row, wide, strict=True))
+            ).rstrip()
+            for row in (heads, *rows)
+        ]
+        notes = [*self.warnings, *([f"Note: {self.advice}."] if self.advice else [])]
+        return "\n".join([*lines, "", self.verdict, *notes])
+
     def _repr_html_(self) -> str:
         heads, rows = self.table()
         notes = [*self.notes, *(f"Warning: {words}" for words in self.warnings), self.advice]
         verdict = paragraph(self.verdict)
-        return card("Checked table", table_html(heads, rows, words=3), verdict, notes=notes)
+        return card("Checked table", table_html(heads, rows, words=_TEXTS), verdict, notes=notes)
 
     def document(self) -> dict[str, Any]:
         """Return what ``chaffinch check --json`` prints."""
@@ -149,6 +165,11 @@ def check(  # noqa: PLR0913 - what the command has options for
     >>> found = check({"tea": ["yes", "no"] * 100}, plan)
     >>> found.rows, found.rows_needed, found.protected
     (200, 200, 'row')
+    >>> print(str(found).partition("Note")[0].strip())
+    question  kind  column
+    tea       bit   tea
+    <BLANKLINE>
+    200 rows, 200 needed; every cell answers its question.
     """
     listener = Callbacks(tell, progress)
     asked = open_collection(survey, None, listener)

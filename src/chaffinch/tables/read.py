@@ -30,6 +30,7 @@ from chaffinch.tables.formats import (
     said_format,
 )
 from chaffinch.tables.sources import Source
+from chaffinch.tables.spellings import same_letters
 from chaffinch.tables.substitutions import Substitutions
 
 if TYPE_CHECKING:
@@ -168,12 +169,16 @@ class Table:
         # A name that may be a cell is shown only where who asked knows it but for a slip.
         near = difflib.get_close_matches(str(column), self.columns, n=1)
         guess = f"did you mean {_short(near[0])}? " if near else ""
+        if alike := [one for one in self.columns if same_letters(one, str(column))]:
+            guess = f"it has {_short(alike[0])}, whose letters have another Unicode form. "
         listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
         known = f"The columns are {listed}"
         if self.names_may_be_cells:
             why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
             many = len(self.columns)
-            known = f"The table has {many} column{'s' * (many != 1)}; {why}"
+            shows = "`chaffinch check --show` lists them, for whoever holds the table"
+            where = shows if self.named_by_first_line else "whoever holds it can look at .columns"
+            known = f"The table has {many} column{'s' * (many != 1)}; {why}; {where}"
         return InvalidTable(
             "in the table",
             "no column of that name",

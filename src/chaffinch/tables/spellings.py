@@ -33,6 +33,15 @@ def _composed(text: str) -> str:
     return re.sub(r"\S+", lambda word: unicodedata.normalize("NFKC", word[0]), text)
 
 
+def same_letters(one: str, other: str) -> bool:
+    """Return whether two names look the same, as those that differ in the form of Unicode do.
+
+    >>> same_letters("Größe", "Gro\u0308ße")
+    True
+    """
+    return _composed(one) == _composed(other)
+
+
 _FOLDS: dict[str, Callable[[str], str]] = {
     "the Unicode form of its letters": _composed,
     "case": str.casefold,

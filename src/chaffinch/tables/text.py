@@ -43,7 +43,7 @@ _GAPS = (b"\n\n", b"\n\r", b"\r\r")
 """One of them is wherever a line is empty, and not where lines end with both."""
 _BLANK_LINES = re.compile(rb"\n\s+")
 _SCALARS = frozenset((str, int, float, bool, type(None)))
-_RAGGED = re.compile(r"Row #(\d+): Expected \d+ columns")
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 """What Arrow says of a row with too few or too many cells. Its handler for such rows would get
 their text, and fails with a trace on standard error where that is no UTF-8."""
 
@@ -267,7 +267,9 @@ def _csv_batches(
         except pa.ArrowInvalid as error:
             ragged = _RAGGED.search(str(error))
             if ragged is not None:
-                raise _ragged(row + int(ragged[1]) - (1 if place else 2), len(columns)) from None
+                number, width, found_width = map(int, ragged.groups())
+                fewer = found_width < width
+                raise _ragged(row + number - (1 if place else 2), width, fewer=fewer) from None
             # So Arrow calls a header that no line end follows.
             if place or "Empty CSV" not in str(error):
                 raise
@@ -433,11 +435,14 @@ def _too_long(line: int) -> InvalidTable:
     )
 
 
-def _ragged(row: int, width: int) -> InvalidTable:
+def _ragged(row: int, width: int, *, fewer: bool) -> InvalidTable:
+    hint = "quote the cells that hold delimiters"
+    if fewer:
+        hint = "an empty cell has a delimiter, too; or is the row cut off?"
     return InvalidTable(
         f"one with {width} cells in every row",
-        f"another number of cells in row {_SHEET.of(row)}, {_SHEET.counted}",
-        hint="quote the cells that hold delimiters",
+        f"{'fewer' if fewer else 'more'} cells in row {_SHEET.of(row)}, {_SHEET.counted}",
+        hint=hint,
     )
 
 

@@ -97,7 +97,7 @@ def read_document(
         other = str(found).partition("@")[0]
         version = f"{kind.value} of another version needs the chaffinch that wrote it"
         hint = version if form.startswith(f"{other}@") else _KINDS.get(other, "")
-        raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
+        raise InvalidFile(f"file {name}", rule, [named_format(found)], hint=hint)
     content = text.encode(errors="replace") if isinstance(text, str) else text
     if document_kind(content) is not kind:  # then nothing would keep it from being replaced
         raise InvalidFile(
@@ -219,6 +219,11 @@ def _inner_model(kind: Any) -> type[BaseModel] | None:
     inside = (kind.form,) if isinstance(kind, Written) else get_args(kind)
     parts = kind if isinstance(kind, tuple) else inside
     return next((found for one in parts if (found := _inner_model(one))), None)
+
+
+def named_format(found: object) -> str:
+    """Return what a document says of its format, in words."""
+    return "no format" if found is None else f"format {found!r:.80}"
 
 
 def guess_of(word: str, known: Sequence[str]) -> str:

@@ -140,8 +140,20 @@ def wrong_messages(name: str, must_be: str, *faults: str) -> InvalidFile:
     return InvalidFile(f"message file {name!r}", must_be, list(faults))
 
 
+_OF_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx")
+"""Names that no batch has: what is none is hardly a damaged one."""
+
+
 def damaged_messages(name: str) -> InvalidFile:
     """Return the fault of messages that are not whole."""
+    if name.lower().endswith(_OF_TABLES):
+        return InvalidFile(
+            f"file {name!r}",
+            "a batch of messages, as `chaffinch encode` and `shuffle` write them",
+            ["a file with the name of a table"],
+            hint="`chaffinch run` takes a table of answers through all steps, `encode` through "
+            "the first",
+        )
     got = f"{name!r}, which is damaged, cut off or of another format"
     hint = "have it sent again; nothing of it was used"
     return InvalidFile("message file", "an intact file", [got], hint=hint, reason=Reason.DAMAGED)

@@ -34,7 +34,7 @@ class _AudienceOptions:
     epsilon: float | None = None
     """Promise at most this epsilon for one id, at all publishers together."""
     delta: float | None = None
-    """The delta of the promise."""
+    """The delta of the promise [default: min(1e-8, 1/(100 ids)), of the ids of all publishers]."""
     bits: int | None = None
     """The number of bits of a filter; chosen automatically if it is not given."""
     hashes: int | None = None
@@ -127,24 +127,27 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 
 def _planned(asked: _AudienceOptions, output: Output, *, anyway: bool) -> ReachPlan:
+    from chaffinch.planning.wishes import default_delta
     from chaffinch.reach.planning.reach_planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
-    if asked.epsilon is None or asked.delta is None:
-        raise InvalidInput("promise", "given by --epsilon and --delta", Unquoted("not both"))
+    if asked.epsilon is None:
+        raise InvalidInput("promise", "given by --epsilon", Unquoted("none"))
+    delta = default_delta(sum(sizes.values())) if asked.delta is None else asked.delta
+    target = cf.Target(asked.epsilon, delta)
     trunk = "" if asked.trunk == "none" else asked.trunk
     rule = cf.reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:
         return cf.reach.plan(
             cf.Audience(list(sizes), frequencies=asked.frequencies),
             sizes=sizes,
-            target=cf.Target(asked.epsilon, asked.delta),
+            target=target,
             bits=asked.bits,
             hashes=asked.hashes,
             max_bits=MAX_BITS if asked.max_bits is None else asked.max_bits,
             ids=rule,
             shuffled=asked.shuffled,
-            shuffler_target=_shuffler_target(asked, cf.Target(asked.epsilon, asked.delta)),
+            shuffler_target=_shuffler_target(asked, target),
             local_epsilon=asked.local_epsilon,
             anyway=anyway,
             title=asked.title,

@@ -69,7 +69,7 @@ def analyze(
     ``chaffinch.engines`` counts files of filters on a cluster.
     """
     checks.choice("adjustment", adjustment, _ADJUSTMENTS)
-    share = checks.real("level", level, least=0.5, most=1 - 1e-12)
+    share = checks.share("level", level, least=0.5, most=1 - 1e-12)
     require_plan(plan).verify()
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
