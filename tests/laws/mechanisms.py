@@ -63,6 +63,18 @@ audiences = st.builds(
     hashes=st.integers(1, 3),
     flip_probability=flips,
 )
+scales = st.fractions(Fraction(1, 4), Fraction(20), max_denominator=64)
+totals = st.builds(
+    privacy.NoisyTotals,
+    law=st.sampled_from(["laplace", "gaussian"]),
+    scale=scales,
+    counts=st.integers(1, 6),
+) | st.builds(
+    privacy.NoisyTotals,
+    law=st.sampled_from(["laplace", "gaussian"]),
+    scale=scales,
+    steps=st.integers(1, 30),
+)
 responders = st.builds(privacy.RandomResponders, responders=st.integers(0, 200))
 ratios = st.fractions(Fraction(1, 100), Fraction(4, 5), max_denominator=100)
 signed = st.builds(
@@ -106,5 +118,6 @@ any_mechanism = (
     | responders
     | rows
     | signed
+    | totals
     | weighted_numbers
 )

@@ -229,13 +229,13 @@ def _counted_number(
     part: Part, reading: Reading, answered: Reading, reports: int, asked: _Asked
 ) -> Answer:
     question, steps = number_question(part.question), part.protocol.thermometer
-    scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+    scale = Scale.of(question, steps)
     alpha = miss_chance(asked.level)
     yes = answered.tallies[-1:]  # where a no has a tally of its own, it stands before
     people = Answerers.of(answered.noise, yes, reports, alpha * COUNT_SHARE)
     totals = reading.tallies.sum(keepdims=True)
     found = answered_mean(scale, totals, people, alpha)
-    notes = [*_treatment_notes(question), _CONSERVATIVE_MEAN]
+    notes = [*_treatment_notes(question), *_mean_notes(part)]
     if reading.lowered or answered.lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     if found.nobody.any():
@@ -280,9 +280,9 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
     """Return the mean of a number in bits, and its quantiles where the steps are seen."""
     question, steps = number_question(part.question), part.protocol.thermometer
     counts = reading.tallies
-    scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+    scale = Scale.of(question, steps)
     found = mean(scale, counts, reports, asked.level)
-    notes = [*_treatment_notes(question), _CONSERVATIVE_MEAN]
+    notes = [*_treatment_notes(question), *_mean_notes(part)]
     if reading.lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     spread: tuple[tuple[float, float, float, float], ...] = ()
@@ -315,6 +315,13 @@ _CONSERVATIVE_MEAN = (
     "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
     "case, so it is often much wider than two standard errors to each side."
 )
+
+
+def _mean_notes(part: Part) -> list[str]:
+    """Return how the interval of a mean may be off; not where only the whole sum is rounded."""
+    rounded = part.protocol.thermometer.of_sum.rounding_variance(2)
+    return [_CONSERVATIVE_MEAN] if rounded == 2 / 4 else []
+
 
 _NO_MEAN = (
     "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "

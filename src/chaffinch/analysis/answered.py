@@ -89,10 +89,10 @@ def answered_mean(
     n, middle, width = people.reports, 0.5 * (scale.low + scale.high), scale.high - scale.low
     trials = scale.resolution * n
     own = alpha * (1.0 - COUNT_SHARE)
-    away = n * (scale.place(scale.noise.estimate(totals, trials) / trials) - middle)
+    away = n * (scale.place(scale.of_sum.estimate(totals, trials) / trials) - middle)
     low, high = (n * (end - middle) for end in mean_ends(scale, totals, n, own))
-    noise = float(scale.noise.standard_error(trials))
-    spread = width * np.sqrt(noise**2 + n / 4.0) / scale.resolution
+    noise = float(scale.of_sum.standard_error(trials)) ** 2
+    spread = width * np.sqrt(noise + scale.of_sum.rounding_variance(n)) / scale.resolution
     nobody = people.low < 1
     mean = np.where(nobody, middle, middle + away / people.some)
     # W/C is extreme at one of the two ends of C; which one depends on the sign of W.

@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike
 
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import GAP_SHARE
+from chaffinch.protocols.base import Thermometer
 from chaffinch.protocols.intervals import miss_chance, rounding_share, simultaneous, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
+from chaffinch.questions import Number
 from chaffinch.wire.batches import Counts
 
 
@@ -32,6 +34,19 @@ class Scale:
     high: float
     resolution: int
     noise: TallyNoise
+    """Of the tally of a step, or of the bits of all steps together."""
+    summed: TallyNoise | None = None
+    """The noise of the sum of all steps, where it is not that of as many more bits."""
+
+    @classmethod
+    def of(cls, question: Number, steps: Thermometer) -> Scale:
+        """Return the scale of a question that was answered in such steps."""
+        return cls(question.low, question.high, steps.resolution, steps.noise, steps.summed)
+
+    @property
+    def of_sum(self) -> TallyNoise:
+        """Return the noise of the sum of all steps."""
+        return self.noise if self.summed is None else self.summed
 
     def __post_init__(self) -> None:
         low = checks.real("low end", self.low, least=-math.inf)
@@ -84,14 +99,15 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Mean:
     reports = checks.whole("reports", reports, least=1)
     trials = scale.resolution * reports
     tally = np.asarray(np.sum(np.asarray(tallies)))
-    spread = float(scale.noise.standard_error(trials))
+    spread = float(scale.of_sum.standard_error(trials))
     low, high = mean_ends(scale, tally, reports, miss_chance(level))
     width = scale.high - scale.low
     return _Mean(
         reports=reports,
-        estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
-        # Rounding by chance has a variance of at most a quarter of a step squared for each person.
-        standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
+        estimate=float(scale.place(float(scale.of_sum.estimate(tally, trials)) / trials)),
+        standard_error=width
+        * math.sqrt(spread**2 + scale.of_sum.rounding_variance(reports))
+        / trials,
         low=float(low),
         high=float(high),
         level=level,
@@ -104,10 +120,10 @@ def mean_ends(scale: Scale, totals: ArrayLike, reports: int, alpha: float) -> tu
     Each misses with a chance of at most ``alpha``.
     """
     trials = scale.resolution * reports
-    share, room = rounding_share(scale.noise, trials, reports, alpha)
+    share, room = rounding_share(scale.of_sum, trials, reports, alpha)
     # T is in [low, high] but for a chance of alpha·(1 − share), and r·Σx is within ``room`` of T
     # but for alpha·share: so r·Σx is in [low − room, high + room] but for alpha.
-    low, high = two_sided(scale.noise, totals, trials, alpha * (1 - share))
+    low, high = two_sided(scale.of_sum, totals, trials, alpha * (1 - share))
     # Outwards by one float, so that rounding of the last operations cannot cut a corner.
     lower = np.nextafter(scale.place((low - room) / trials), -np.inf)
     upper = np.nextafter(scale.place((high + room) / trials), np.inf)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch, checks
+from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch, Unquoted, checks
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.wire.messages import Origin, Shuffled, Tally
 
 
@@ -24,6 +25,12 @@ def check_tally(found: Tally, plan: Plan) -> Tally:
     if len(found.counts) != plan.codes:
         raise InvalidInput("tally", f"one of {plan.codes} codes", len(found.counts))
     checks.whole("round of a tally", found.round, least=1, most=plan.rounds)
+    if found.noisy != (plan.view == TOTALS):
+        views = Unquoted(f"one of {TOTALS if found.noisy else MESSAGES}")
+        raise InvalidInput("tally", f"one of {plan.view}, as its plan", views)
+    if plan.view == TOTALS:
+        Origin.of(plan, found.round).check_crowd(found.reports, 0)
+        return found
     Origin.of(plan, found.round).check_crowd(found.reports, int(np.sum(found.counts)))
     for part, first in zip(plan.parts, plan.offsets, strict=True):
         _check_noise(part, int(np.sum(found.counts[first : first + part.codes])), found, plan)

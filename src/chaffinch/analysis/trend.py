@@ -150,7 +150,7 @@ class RoundAnswer:
     @cached_property
     def _scale(self) -> Scale:
         question, steps = number_question(self._part.question), self._part.protocol.thermometer
-        return Scale(question.low, question.high, steps.resolution, steps.noise)
+        return Scale.of(question, steps)
 
     def _answered_ends(self, answered: Part, chance: float) -> Ends:
         # Behind the tallies of the number stand those of who answered, the last one that of yes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,6 +84,7 @@ def plan(  # noqa: PLR0913 - one for each option
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     asked: _QuestionOptions = _QuestionOptions(),  # noqa: B008 - frozen
     protocol: str | None = None,
+    view: str = "messages",
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
     certificate: Path | None = None,
@@ -109,6 +110,9 @@ def plan(  # noqa: PLR0913 - one for each option
         pipe.
     protocol
         Take the protocol with this name in the table; for a survey, for all questions.
+    view
+        What is seen: `messages` of devices, or `totals` that one party adds up who may see the
+        answers, which is how `chaffinch run` plans.
     explain
         Explain in sentences what is promised, what is sent and why this protocol was chosen.
     check
@@ -152,7 +156,7 @@ def plan(  # noqa: PLR0913 - one for each option
     if certificate is not None:
         paths.require_writable(certificate, [*inputs, out or "-"])
     named = _read_parties(parties)
-    found = _found(survey, asked, check, out, output, protocol=protocol, anyway=anyway)
+    found = _found(survey, asked, check, out, output, protocol=protocol, view=view, anyway=anyway)
     found = found if named is None else found.run_by(named)
     if out is not None:
         paths.write_plan(found, out, output)
@@ -174,13 +178,20 @@ def _found(
     output: Output,
     *,
     protocol: str | None,
+    view: str,
     anyway: bool,
 ) -> Plan:
     if check is not None:
         found = paths.open_plan(check, output)
         paths.check_again(found, check, output)
         return found
-    wanted = paths.open_survey(survey) if survey is not None else _single(asked)
+    if survey is None:
+        wanted = replace(_single(asked), view=view)
+    else:
+        given = paths.open_survey(survey)
+        wanted = given.in_view(view)
+        for words in given.wishes_about_devices if wanted is not given else ():
+            output.say(f"note: {words} is about devices, and says nothing of a table's totals")
     if out is not None and not paths.is_pipe(out):
         from chaffinch.runs.asked import fits_survey
 
@@ -406,6 +417,9 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     rows = _alternatives(plan)
     mixed = len({row["epsilon"] for row in rows}) > 1
     kept = [place for place, one in enumerate(_COLUMNS) if mixed or one[0] != "epsilon"]
+    totals = plan.view == "totals"
+    if totals:  # nothing is sent
+        kept = [place for place in kept if _COLUMNS[place][0] in {"epsilon", "error"}]
     if output.width < 80:
         kept = [place for place in kept if _COLUMNS[place][0] not in _LEFT_OUT_WHEN_NARROW]
     shown = [
@@ -419,15 +433,14 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     output.table(["", "protocol", *(_COLUMNS[place][0] for place in kept)], shown, texts=2)
     output.words("")
     ruled_out = any(not row["within_limits"] for row in rows)
+    unprotected = any(math.isinf(row["local_epsilon"]) for row in rows)
     costs = [_COSTS[name] for place in kept if (name := _COLUMNS[place][0]) in _COSTS]
     output.words(
-        "→ chosen. error: standard error of a count, in people (of a sum, in ranges). Per report: "
-        f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude"
-        + (
-            " (infinite: no protection)."
-            if any(math.isinf(one["local_epsilon"]) for one in rows)
-            else "."
-        )
+        "→ chosen. error: standard error of a count, in people (of a sum, in ranges)."
+        + f" Per report: {', '.join(costs)}." * bool(costs)
+        + " local ε: what is left if shuffler and analyzer collude" * (not totals)
+        + " (infinite: no protection)" * (not totals and unprotected)
+        + "." * (not totals)
         + (" ! ruled out by a wish, such as the number of messages." if ruled_out else "")
         + " `--protocol` with its name takes another one"
         + (", `--anyway` one that is ruled out, too." if ruled_out else ".")

@@ -1,4 +1,4 @@
-"""The whole pipeline in one command: from a table of answers to a release."""
+"""From a table of answers to a release in one command."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ def run(  # noqa: PLR0913 - one for each option
     finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     again: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    as_devices: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     group: str | None = None,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Check a table of answers, plan, encode, shuffle and analyze.
+    """Check a table of answers, plan, add up and release.
 
     Every cell is checked first, and all faults are reported at once. The plan is stored in the
-    folder as soon as it is made, and the same survey uses it again. All parties run on this
-    machine, so whoever runs this sees the table anyway; what is protected is the release.
+    folder as soon as it is made, and the same survey uses it again. Whoever runs this sees the
+    table anyway, and what is protected is the release: the answers are added up here, and noise is
+    added to the totals, once.
 
     Parameters
     ----------
@@ -63,6 +65,10 @@ def run(  # noqa: PLR0913 - one for each option
     again
         Also release if the same data, or the folder, has a release already. Every release reveals
         more about the same people; this one will state what all of them promise together.
+    as_devices
+        Plan and run as if every answer came from a device that trusts nobody with it, through a
+        shuffler: the error is larger, and protects nobody from whoever runs this. For rehearsals
+        and comparisons.
     group
         The only public group to release, for a survey with `by_public`. Without this option every
         group that is large enough is released, each into a folder of its own; after an interruption
@@ -86,7 +92,7 @@ def run(  # noqa: PLR0913 - one for each option
         for made in finish_all(results, options):
             _show(made, output)
         return
-    asked = open_collection(survey, plan, output)
+    asked = open_collection(survey, plan, output, as_devices=as_devices)
     for made in run_all(asked, where.input(data, asked), options, group=group):
         _show(made, output)
 

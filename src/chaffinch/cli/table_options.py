@@ -85,9 +85,11 @@ class TableOptions:
         )
 
 
-def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
+def open_collection(
+    path: Path, plan: Path | None, output: Output, *, as_devices: bool = False
+) -> Collection:
     """Return what a survey file or a plan file asks, with the plan; either may be piped in."""
     from chaffinch.runs import opened_survey
 
     readers = opened_survey.Readers(paths.read_plan, paths.open_survey)
-    return opened_survey.open_collection(path, plan, output, readers)
+    return opened_survey.open_collection(path, plan, output, readers, as_devices=as_devices)

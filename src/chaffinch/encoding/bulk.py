@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.plans.expansion import spread_answers
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
@@ -30,6 +30,7 @@ from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answer
 from chaffinch.tables.dialect import settings_from
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.message_writer import COLUMN
 from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Rows
 
@@ -68,7 +69,7 @@ def encode_many(
     without answers. Without it every row is taken for another person's.
     ``progress`` is told how many are done.
     """
-    require_plan(plan).verify()
+    require_devices(plan).verify()
     origin = Origin.of(plan, round)
     opened = answers
     if not isinstance(answers, Table):
@@ -214,6 +215,17 @@ def encode_batch(
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
     numbers = spread_answers(plan.parts, read_answers(places, first, batch))
     return encode_numbers(plan, numbers, batch.num_rows, words)
+
+
+def add_up_batch(
+    plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
+) -> list[Counts]:
+    """Return the exact sums of a batch of answers, for each part: for one party that adds up."""
+    numbers = spread_answers(plan.parts, read_answers(places, first, batch))
+    return [
+        part.protocol.add_up(part.question, settle_levels(part.question, answers, words), words)
+        for part, answers in zip(plan.parts, numbers, strict=True)
+    ]
 
 
 def find_columns(

@@ -29,7 +29,7 @@ from chaffinch.errors import (
     Unquoted,
 )
 from chaffinch.plans.parties import Parties, Party
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.privacy.guarantee import Target
 from chaffinch.sampling import secure_words
 from chaffinch.tables.parallel import Progress
@@ -100,7 +100,7 @@ class Client:
         tell: Callable[[str], object] | None = None,
         resume_command: str = _RESUME,
     ) -> None:
-        require_plan(plan).verify(within=within)
+        require_devices(plan).verify(within=within)
         self._plan = plan
         self._parties = _parties_of(plan)
         self._ledger = None if ledger is None else ledger.of("client")

@@ -14,7 +14,7 @@ import numpy as np
 from chaffinch import ledger as budgets
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.plans.expansion import spread_answers
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.privacy.guarantee import Target
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Cross, Flags, Number, Question
@@ -41,7 +41,7 @@ def encode(
     ``key`` names the occasion (without one it is the plan, and its round where there are
     several), and the same key never makes a second report: send the first one again.
     """
-    require_plan(plan).verify(within=within)
+    require_devices(plan).verify(within=within)
     if ledger is None:
         return encode_with(answer, plan, secure_words(), round)
     # The charge is durable before the block runs: a report that was made is always paid for.

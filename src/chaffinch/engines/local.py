@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from chaffinch.disk.files import AnyPath
 from chaffinch.disk.protected import kind_of, refuse_to_overwrite
 from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.encoding.bulk import (
+    add_up_batch,
     answer_places,
     batch_of_group,
     encode_batch,
     rows_per_batch,
 )
 from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable, checks
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices, require_plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
@@ -34,7 +35,7 @@ from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answer
 from chaffinch.tables.parallel import Progress, cores, mapped
 from chaffinch.tables.pieces import TableFiles, names_files
 from chaffinch.tables.read import Table, open_table
-from chaffinch.wire.batches import BatchFacts, Codes, digest_of
+from chaffinch.wire.batches import BatchFacts, Codes, Counts, digest_of, new_name
 from chaffinch.wire.message_reader import MessageReader, Messages
 from chaffinch.wire.message_writer import MessageWriter
 from chaffinch.wire.messages import Origin, Tally
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from chaffinch.wire.filter_files import Filter
 
 
+_Made = TypeVar("_Made")
+_Places = Sequence[AnswerColumns]
 _MEMORY = 256 << 20
 _NO_CODES = np.empty(0, np.uint32)
 
@@ -84,15 +87,74 @@ class Local:
         in no special order, but not shuffled: they are for the shuffler only. A batch that stands
         where they are to go stays, also if it came meanwhile.
         """
-        require_plan(plan).verify()
+        require_devices(plan).verify()
         origin = Origin.of(plan, round)
         rows = _opened(source)
         files = rows.pieces if isinstance(rows, TableFiles) else ()
         _check_apart([source, *(file.path for file in files)], target)
+
+        def encoded(places: _Places, row: int, batch: pa.RecordBatch) -> Codes:
+            return encode_batch(plan, places, row, batch, secure_words()).codes()
+
+        with (
+            _writer(target, origin, "encoded") as writer,
+            closing(self._made(encoded, rows, plan, columns, progress)) as made,
+        ):
+            for codes, reports in made:
+                writer.write(_NO_CODES if codes is None else codes, reports)
+        return writer.facts
+
+    def add_up(
+        self,
+        source: Any,
+        plan: Plan,
+        *,
+        round: int | None = None,  # noqa: A002
+        columns: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Tally:
+        """Return the totals of a table with the noise of a plan for totals, drawn once.
+
+        Exact sums are kept in memory only, and are gone with this call.
+        """
+        require_plan(plan).verify()
+        origin = Origin.of(plan, round)
+
+        def added_up(places: _Places, row: int, batch: pa.RecordBatch) -> list[Counts]:
+            return add_up_batch(plan, places, row, batch, secure_words())
+
+        reports = 0
+        sums: list[Counts] = []
+        with closing(self._made(added_up, _opened(source), plan, columns, progress)) as made:
+            for some, count in made:
+                reports += count
+                if some is not None:
+                    sums = [a + b for a, b in zip(sums, some, strict=True)] if sums else some
+        origin.check_crowd(reports, 0)
+        released = [
+            part.protocol.add_noise(part.question, exact, secure_words())
+            for part, exact in zip(plan.parts, sums, strict=True)
+        ]
+        counts = np.concatenate(released)
+        found = Tally(plan.id, reports, counts, new_name(), origin.round, noisy=True)
+        return check_tally(found, plan)
+
+    def _made(
+        self,
+        make: Callable[[_Places, int, pa.RecordBatch], _Made],
+        rows: Table | TableFiles,
+        plan: Plan,
+        columns: Mapping[str, str] | None,
+        progress: Progress | None,
+    ) -> Generator[tuple[_Made | None, int], None, None]:
+        """Yield what is made of each batch of answers, and of how many reports.
+
+        Once a cell is no answer, nothing is made any more, and all such cells are raised at once.
+        """
         first = rows.first if isinstance(rows, TableFiles) else rows
         places, group = answer_places(plan, first, columns)
 
-        def work(numbered: _NumberedRows) -> tuple[Codes, int]:
+        def work(numbered: _NumberedRows) -> tuple[_Made | None, int]:
             row, batch, count = numbered.row, numbered.batch, 0
             with faults.collecting(), _naming_file(numbered.file):
                 batch = batch_of_group(plan, group, row, batch)
@@ -100,25 +162,23 @@ class Local:
                 if faults:  # nothing is sent any more: what is left is only checked
                     read_answers(places, row, batch)
                 elif count:
-                    return encode_batch(plan, places, row, batch, secure_words()).codes(), count
-            return _NO_CODES, count
+                    return make(places, row, batch), count
+            return None, count
 
         done = 0
         total = rows.rows if group is None else None
         read = places if group is None else (*places, group)
         with (
-            _writer(target, origin, "encoded") as writer,
             all_faults() as faults,
             mapped(work, _batches(rows, read, rows_per_batch(plan)), self.workers) as results,
         ):
-            for codes, reports in results:
-                writer.write(codes, reports)
+            for made, reports in results:
+                yield made, reports
                 done += reports
                 if progress is not None:
                     progress(done, total)
             if not done and not faults:
                 raise InvalidTable("one with at least one row", "no rows", hint="check the file")
-        return writer.facts
 
     def shuffle(
         self,

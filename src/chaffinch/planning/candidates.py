@@ -30,7 +30,7 @@ from chaffinch.protocols import (
     protocol_variants,
     row_name,
 )
-from chaffinch.protocols.base import Setting
+from chaffinch.protocols.base import MESSAGES, TOTALS, Setting
 from chaffinch.protocols.registry import LOCAL
 from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
@@ -83,11 +83,16 @@ class Task:
     """How likely each of the others is to be honest; None where all of them are."""
     protocols: Mapping[str, str] = field(default_factory=dict)
     """By the name of a question the protocol that was asked for, where one was."""
+    view: str = MESSAGES
+    """What is seen: messages of devices, or totals that one party adds up."""
 
     def variants(self, asked: Asked, most_messages: int, *, clear: bool = True) -> list[Variant]:
         """Return the ways to protect a question that are weighed, without ``clear`` ones if so."""
         if asked.name in self.protocols:
-            return named_variants(asked.question, most_messages, self.protocols[asked.name])
+            name = self.protocols[asked.name]
+            return named_variants(asked.question, most_messages, name, self.view)
+        if self.view == TOTALS:
+            return protocol_variants(asked.question, most_messages, clear=True, view=TOTALS)
         # Whether somebody answered is protected no less than what they answered.
         clear = clear and (asked.answers_to is None or self.local_epsilon == math.inf)
         clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
@@ -407,6 +412,8 @@ def _choose(
     candidates: Sequence[Candidate], task: Task, cost: Callable[[Candidate], float], of: str
 ) -> tuple[Candidate, str]:
     least = min(cost(one) for one in candidates)
+    if task.view == TOTALS:
+        return min(candidates, key=cost), f"Chosen for the smallest {of}."
     alone = [
         one
         for one in candidates

@@ -12,6 +12,7 @@ from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.plans.parts import shortfall_of, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.protocols import row_name
+from chaffinch.protocols.base import MESSAGES
 
 if TYPE_CHECKING:
     from chaffinch.plans.plan import Plan
@@ -39,7 +40,9 @@ def choose(plan: Plan, name: str, *, anyway: bool) -> Plan:
         crowd=chosen.crowd,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
-        shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta),
+        shares=epsilons_of_shares(among, chosen.crowd, chosen.epsilon, chosen.delta)
+        if plan.view == MESSAGES
+        else (),
         own=chosen,
         alternatives=Weighed(one for one in rows if one is not chosen),
         choice=asked_for(chosen),

@@ -11,6 +11,7 @@ from chaffinch.planning.levels import group_error
 from chaffinch.plans.meaning import odds, promise_words
 from chaffinch.plans.protected_units import protected_answers
 from chaffinch.privacy.guarantee import promised
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.questions import Cross
 from chaffinch.wire.document_forms import exact_text
 
@@ -26,8 +27,7 @@ def explain(plan: Plan) -> str:
         *(f"Warning: {words}" for words in plan.warnings),
         _promise(plan),
         f"In odds: {promise_in_odds(plan)}",
-        _trust(plan),
-        *(_sending(plan, part) for part in plan.parts),
+        *(_of_totals(plan) if plan.view == TOTALS else _of_devices(plan)),
         _choice(plan),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
@@ -35,6 +35,30 @@ def explain(plan: Plan) -> str:
 
 MOST_LOCAL = 4.0
 """A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
+
+
+def _of_devices(plan: Plan) -> list[str]:
+    return [_trust(plan), *(_sending(plan, part) for part in plan.parts)]
+
+
+def _of_totals(plan: Plan) -> list[str]:
+    """Return who is trusted, and what is added to which totals."""
+    trust = (
+        "This counts on one party that holds the answers, adds them up, adds noise to the totals, "
+        "once, and releases nothing else: nothing is hidden from it, and the promise holds against "
+        "everybody else, whoever they work with. How many people there are is public. Nothing is "
+        f"released before {plan.reports:,} reports are there."
+    )
+    return [trust, *(_adding_up(plan, part) for part in plan.parts)]
+
+
+def _adding_up(plan: Plan, part: Part) -> str:
+    done = f"{_crossing(plan, part)}{part.protocol.sentence()}"
+    return f"{part.name}: {done}. {_exactness(plan, part)}."
+
+
+_DONE = {MESSAGES: "sent", TOTALS: "counted"}
+_ON_DEVICE = "On the device "
 
 
 def _promise(plan: Plan) -> str:
@@ -104,23 +128,28 @@ def _dishonest_users(plan: Plan) -> str:
 
 def _sending(plan: Plan, part: Part) -> str:
     error, centre = part.standard_error(plan.reports), _trusted_centre(plan, part)
-    if part.question.shape == "number":
-        exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range{centre}"
-    else:
-        exact = (
-            f"each count has a standard error of {error:.3g} people "
-            f"({error / plan.reports:.2%} of the reports){centre}"
-        )
     slots = "1 slot" if part.slots == 1 else f"{part.slots} slots"
     useless = ""
     if error > plan.reports / 4:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     filled = "; how many are filled follows the noise, never the answer" if part.varies else ""
     return (
-        f"{part.name}: {_crossing(plan, part)}{part.protocol.sentence()}; a report has {slots} "
-        f"for it{filled}. "
-        f"With {plan.reports:,} reports {exact}. {_influence(plan, part)}{useless}"
+        f"{part.name}: {_crossing(plan, part)}{_ON_DEVICE * isinstance(part.question, Cross)}"
+        f"{part.protocol.sentence()}; a report has {slots} for it{filled}. "
+        f"{_exactness(plan, part)}{centre}. {_influence(plan, part)}{useless}"
     )
+
+
+def _exactness(plan: Plan, part: Part) -> str:
+    error = part.standard_error(plan.reports)
+    if part.question.shape == "number":
+        exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range"
+    else:
+        exact = (
+            f"each count has a standard error of {error:.3g} people "
+            f"({error / plan.reports:.2%} of the reports)"
+        )
+    return f"With {plan.reports:,} reports {exact}"
 
 
 def _crossing(plan: Plan, part: Part) -> str:
@@ -130,8 +159,8 @@ def _crossing(plan: Plan, part: Part) -> str:
     cells = math.prod(question.sizes)
     names = " and ".join(question.questions)
     told = (
-        f"{names} are sent together, as one of {cells:,} cells, so that all of it is protected at "
-        "once: whoever is replaced may change every answer and move from one group to another. "
+        f"{names} are {_DONE[plan.view]} together, as one of {cells:,} cells, so that all of it is "
+        "protected at once: whoever is replaced may change every answer and move from one group to another. "
     )
     if question.measure is not None:
         people, levels = plan.reports / question.groups, len(question.scores)
@@ -141,7 +170,7 @@ def _crossing(plan: Plan, part: Part) -> str:
             f"mean of a group of {people:,.0f} people has a standard error of about {error:.3g} "
             "of the range. "
         )
-    return f"{told}On the device "
+    return told
 
 
 def _trusted_centre(plan: Plan, part: Part) -> str:
@@ -207,11 +236,12 @@ def _compared(one: Candidate, own: float, epsilon: float) -> str:
     reasons += [f"ruled out ({words})" for words in one.ruled_out]
     ratio = one.error / own
     reasons.append(f"standard error {ratio:.2f} times as large")
-    if math.isinf(one.local_epsilon):
-        reasons.append("no protection if shuffler and analyzer collude")
-    elif one.crowd > 1:
-        reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
-    reasons.append(f"one report moves a count by {rounded_up(one.influence):g}")
+    if one.slots:
+        if math.isinf(one.local_epsilon):
+            reasons.append("no protection if shuffler and analyzer collude")
+        elif one.crowd > 1:
+            reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
+        reasons.append(f"one report moves a count by {rounded_up(one.influence):g}")
     if one.beside:
         reasons.append(one.beside)
     return f"- {one.name}: " + ", ".join(reasons)

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chaffinch.protocols.base import TOTALS
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import MOST_LEVELS, MOST_VALUES, Cross, Question
 
@@ -31,9 +32,13 @@ def with_levels(task: Task, spread: float) -> Task:
 def count_error(task: Task, promise: tuple[float, float]) -> float:
     """Return about the standard error of a count that a promise needs, in the Gaussian limit.
 
-    Replacing one person moves two counts by 1 each.
+    Replacing one person moves two counts by 1 each. Where one party adds up, the noise may also be
+    Laplace noise, whose losses add up.
     """
-    return math.sqrt(2.0 * task.exposures) / gaussian_mu(*promise)
+    gaussian = math.sqrt(2.0 * task.exposures) / gaussian_mu(*promise)
+    if task.view == TOTALS:
+        return min(gaussian, math.sqrt(2.0) * 2.0 * task.exposures / promise[0])
+    return gaussian
 
 
 def _best_levels(spread: float, people: float, most: int) -> int:

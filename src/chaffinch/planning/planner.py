@@ -28,6 +28,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanism_documents import mechanism_text
+from chaffinch.protocols.base import MESSAGES
 from chaffinch.protocols.registry import LOCAL, PROTOCOLS
 from chaffinch.questions import Question, Survey
 
@@ -52,6 +53,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     local_epsilon: float | None = None,
     influence: float | None = None,
     protocol: str | Mapping[str, str] | None = None,
+    view: str = MESSAGES,
     anyway: bool = False,
     title: str = "",
     progress: Callable[[str], None] | None = None,
@@ -75,8 +77,9 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     names begin so, such as "signed decoys"; of a survey for all questions, or a name for each in
     a mapping. A plan of no use (a promise that lets everybody guess right, an error as large as
     the crowd), or with a protocol that was asked for and does not meet a wish, is refused unless
-    it is wanted ``anyway``. ``progress`` is told the name of each protocol before it is
-    calibrated.
+    it is wanted ``anyway``. The ``view`` is what is seen: "messages" of devices, or "totals" that
+    one party who may see the answers adds up, with noise added once. ``progress`` is told the name
+    of each protocol before it is calibrated.
 
     >>> from chaffinch.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
@@ -85,7 +88,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     """
     wishes = Wishes(
         question, users, target, error, delta, rounds, contributions, max_messages, honest,
-        local_epsilon, influence, protocol,
+        local_epsilon, influence, protocol, view,
     )  # fmt: skip
     task = wishes.task()
     if target is not None:
@@ -106,7 +109,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         rounds=task.rounds,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
-        shares=_epsilons_of_shares(chosen, task),
+        shares=_epsilons_of_shares(chosen, task) if view == MESSAGES else (),
         contributions=task.contributions,
         honest=task.honest,
         group=question.group if isinstance(question, Survey) else None,

@@ -34,6 +34,7 @@ from chaffinch.plans.meaning import useless_promise
 from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols import Variant
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.intervals import miss_chance
 from chaffinch.protocols.registry import LOCAL
 from chaffinch.protocols.tuning import gaussian_mu
@@ -77,6 +78,7 @@ def price(  # noqa: PLR0913 - the wishes of a plan, one by one
     local_epsilon: float | None = None,
     influence: float | None = None,
     protocol: str | Mapping[str, str] | None = None,
+    view: str = MESSAGES,
 ) -> Iterator[Price]:
     """Yield for every epsilon how wide the intervals of a release will be, the largest one first.
 
@@ -98,7 +100,7 @@ def price(  # noqa: PLR0913 - the wishes of a plan, one by one
     for epsilon in epsilons:
         wishes = Wishes(
             question, users, Target(epsilon, promised), None, None, rounds, contributions,
-            max_messages, honest, local_epsilon, influence, protocol,
+            max_messages, honest, local_epsilon, influence, protocol, view,
         )  # fmt: skip
         asked.append(_Search(wishes, wishes.task(), (float(epsilon), promised)))
     asked.sort(key=lambda search: search.promise, reverse=True)
@@ -151,6 +153,9 @@ class _Search:
         if len(task.questions) > 1 and not only:
             # Of a survey the variants are chosen by their guesses already.
             weighed |= {one.name: one for one in self.wishes.in_crowd(task, silent)}
+        elif task.view == TOTALS:
+            # Of two laws, of which the guess says nothing, both are soon proven.
+            weighed = {one.name: one for one in self.wishes.in_crowd(task, silent)}
         elif not only:
             offered = choices(task, promise)
             variants = {name: chosen for name, chosen in offered if name not in hopeless}

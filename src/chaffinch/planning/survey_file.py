@@ -27,6 +27,7 @@ from chaffinch.plans.plan import Plan
 from chaffinch.plans.plan_document import BitForm, ChoiceForm, FlagsForm, NumberForm, Values
 from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
+from chaffinch.protocols.base import MESSAGES
 from chaffinch.questions import Question, Survey
 from chaffinch.questions.date_bins import DATE_BINS
 from chaffinch.tables.dialect import Settings
@@ -182,6 +183,16 @@ class _File(Strict):
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
+_ABOUT_DEVICES: tuple[tuple[str, Any], ...] = (
+    ("honest", 1.0),
+    ("max_messages", MOST_MESSAGES),
+    ("local_epsilon", None),
+    ("influence", None),
+    ("protocol", None),
+)
+"""Wishes about what devices send and who may lie, with their defaults."""
+
+
 @dataclass(frozen=True)
 class SurveyFile:
     """A survey with everything that a plan needs."""
@@ -209,6 +220,19 @@ class SurveyFile:
     """The column that answers a question, where it has another name."""
     table: Settings = field(default_factory=Settings)
     """How the table of answers is written."""
+    view: str = field(default=MESSAGES, repr=False)
+    """What is planned: messages of devices, or totals that one party adds up."""
+
+    def in_view(self, view: str) -> SurveyFile:
+        """Return the survey for a view; of totals without the wishes that are about devices."""
+        if view in {self.view, MESSAGES}:
+            return self
+        return replace(self, view=view, **dict(_ABOUT_DEVICES))
+
+    @property
+    def wishes_about_devices(self) -> list[str]:
+        """Return the keys of wishes that the file has, and that say nothing of totals."""
+        return [name for name, default in _ABOUT_DEVICES if getattr(self, name) != default]
 
     @property
     def reports(self) -> int:
@@ -227,6 +251,7 @@ class SurveyFile:
         followed = repr(replace(self, columns={}, table=Settings()))
         # Only where one is given: folders of runs that knew no such field go on.
         followed += "" if self.protocol is None else repr(self.protocol)
+        followed += "" if self.view == MESSAGES else self.view
         return hashlib.sha256(followed.encode()).hexdigest()
 
     def plan(
@@ -253,6 +278,7 @@ class SurveyFile:
             local_epsilon=self.local_epsilon,
             influence=self.influence,
             protocol=self.protocol if protocol is None else protocol,
+            view=self.view,
             anyway=anyway or self.anyway,
             progress=progress,
         )
@@ -271,6 +297,7 @@ class SurveyFile:
             local_epsilon=self.local_epsilon,
             influence=self.influence,
             protocol=self.protocol,
+            view=self.view,
         )
 
 

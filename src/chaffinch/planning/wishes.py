@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.planning.candidates import (
     Candidate,
     Task,
@@ -29,6 +29,7 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.privacy.numerics import special
 from chaffinch.protocols import Variant, named_variants, variant_names
+from chaffinch.protocols.base import MESSAGES, TOTALS, VIEWS
 from chaffinch.protocols.intervals import farthest_end, miss_chance, rounding_share
 from chaffinch.protocols.noise import DecoyNoise, SeenDecoys, TallyNoise
 from chaffinch.protocols.registry import LOCAL
@@ -89,9 +90,14 @@ class Wishes:
     local_epsilon: float | None
     influence: float | None
     protocol: str | Mapping[str, str] | None
+    view: str = MESSAGES
 
     def task(self) -> Task:
-        """Return what is to be planned, with every wish checked."""
+        """Return what is to be planned, with every wish checked.
+
+        Where one party adds up, no device sends anything that a wish could be about.
+        """
+        checks.choice("view", self.view, VIEWS)
         asked = _task(
             self.question,
             self.users,
@@ -108,8 +114,12 @@ class Wishes:
             influence=(
                 _default_influence(asked) if influence is None else _wish("influence", influence)
             ),
-            protocols=_protocols(asked.questions, self.protocol),
+            protocols=_protocols(asked.questions, self.protocol, self.view),
+            view=self.view,
         )
+        if self.view == TOTALS:
+            _refuse_wishes_about_devices(self)
+            task = replace(task, influence=math.inf, max_messages=checks.LARGEST_CROWD)
         if (self.target is None) == (self.error is None):
             raise InvalidInput("target", "given, or an error, but not both", self.target)
         if self.target is None:
@@ -123,7 +133,8 @@ class Wishes:
     def candidates(self, task: Task, tell: Callable[[str], None]) -> list[Candidate]:
         """Return every candidate that was asked for, the local one with a target."""
         found = [] if self.protocol == LOCAL else [*self.in_crowd(task, tell)]
-        if self.target is not None and (self.protocol is None or self.protocol == LOCAL):
+        alone = self.view == MESSAGES and (self.protocol is None or self.protocol == LOCAL)
+        if self.target is not None and alone:
             tell(LOCAL)
             found.append(for_local_target(self.promise(self.target), task))
         return found
@@ -143,15 +154,32 @@ class Wishes:
         return target.epsilon, target.delta
 
 
+def _refuse_wishes_about_devices(wishes: Wishes) -> None:
+    given = {
+        "users": ("at least 2", wishes.users == 1),
+        "honest share": ("1", wishes.honest != 1),
+        "local epsilon": ("left out", wishes.local_epsilon not in {None, math.inf}),
+        "influence": ("left out", wishes.influence is not None),
+    }
+    for name, (rule, broken) in given.items():
+        if broken:
+            raise InvalidInput(
+                name,
+                f"{rule} where one party adds up",
+                Unquoted("another value"),
+                hint="it is about devices: plan without the view 'totals'",
+            )
+
+
 def _protocols(
-    questions: Sequence[Asked], protocol: str | Mapping[str, str] | None
+    questions: Sequence[Asked], protocol: str | Mapping[str, str] | None, view: str
 ) -> dict[str, str]:
     """Return by the name of a question the protocol that was asked for; refuse unknown names.
 
     One name is for all questions, or, as a table tells a row of a survey, one after the other.
     Whether somebody answered is asked in its own way where that name is not one of a bit's.
     """
-    if protocol is None or protocol == LOCAL:
+    if protocol is None or (protocol == LOCAL and view == MESSAGES):
         return {}
     names = [one.name for one in questions]
     wanted: dict[str, Any]
@@ -165,20 +193,21 @@ def _protocols(
         if name not in names:
             raise InvalidInput("question with a protocol", one_of(names), name)
     for one in questions:
-        if one.name not in wanted or _is_named(one.question, wanted[one.name]):
+        if one.name not in wanted or _is_named(one.question, wanted[one.name], view):
             continue
         if one.answers_to is not None and not isinstance(protocol, Mapping):
             del wanted[one.name]
             continue
-        known = variant_names(one.question)
+        known = variant_names(one.question, view)
         if len(questions) == 1:
-            raise InvalidInput("protocol", one_of([*known, LOCAL]), wanted[one.name])
+            local = [LOCAL] if view == MESSAGES else []
+            raise InvalidInput("protocol", one_of([*known, *local]), wanted[one.name])
         raise InvalidInput(f"protocol of {one.name!r}", one_of(known), wanted[one.name])
     return wanted
 
 
-def _is_named(question: Question, protocol: object) -> bool:
-    return isinstance(protocol, str) and bool(named_variants(question, 1, protocol))
+def _is_named(question: Question, protocol: object, view: str) -> bool:
+    return isinstance(protocol, str) and bool(named_variants(question, 1, protocol, view))
 
 
 def _default_influence(task: Task) -> float:
@@ -279,7 +308,7 @@ def _weigh(
             continue
         if one is not None:
             yield one
-            if len(task.questions) > 1 and not one.ruled_out:
+            if len(task.questions) > 1 and not one.ruled_out and task.view == MESSAGES:
                 return
 
 
@@ -291,6 +320,12 @@ def choices(task: Task, promise: tuple[float, float]) -> Iterator[tuple[str, lis
     if len(task.questions) == 1:
         for one in task.variants(task.questions[0], task.max_messages):
             yield one.name, [one]
+        return
+    if task.view == TOTALS and not task.protocols:
+        # One law for all: what is best alone need not be best in a composition.
+        offered = [task.variants(one, task.max_messages) for one in task.questions]
+        for alike in zip(*offered, strict=True):
+            yield "; ".join(variant.name for variant in alike), [*alike]
         return
     before = ""
     for clear in (True, False):
@@ -380,8 +415,8 @@ def _margin_of_count(part: Part, reports: int, alpha: float) -> float:
 def _margin_of_mean(part: Part, reports: int, alpha: float) -> float:
     steps = part.protocol.thermometer
     trials = steps.resolution * reports
-    share, room = rounding_share(steps.noise, trials, reports, alpha)
-    return (farthest_end(steps.noise, trials, alpha * (1.0 - share)) + room) / trials
+    share, room = rounding_share(steps.of_sum, trials, reports, alpha)
+    return (farthest_end(steps.of_sum, trials, alpha * (1.0 - share)) + room) / trials
 
 
 def _margin_of_answered(number: Part, answered: Part, reports: int, alpha: float) -> float:

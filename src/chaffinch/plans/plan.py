@@ -24,6 +24,7 @@ from chaffinch.plans.plan_document import MessagesForm, PlanForm
 from chaffinch.plans.verification import require_proof, require_reached, require_within
 from chaffinch.privacy.guarantee import HOP_APART, MOST_RECORDS, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.registry import require_registered
 from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
 from chaffinch.wire.document_forms import exact_text
@@ -106,11 +107,28 @@ class Plan:
             )
         self._check_answered()
         checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
-        checks.whole("number of slots", self.slots, least=1, most=_MOST_SLOTS)
+        self._check_view()
+        least = 1 if self.view == MESSAGES else 0
+        checks.whole("number of slots", self.slots, least=least, most=_MOST_SLOTS)
         for part in self.parts:
             crowd = self.honest_reports if self.crowd > 1 else 1
             require_proof(part.protocol.mechanism(part.question, crowd))
             part.protocol.document()  # Parameters that stand in no file are refused here.
+
+    def _check_view(self) -> None:
+        """Refuse totals among messages, and where devices or several parties are counted on."""
+        if len({part.protocol.view for part in self.parts}) > 1:
+            raise InvalidInput("protocols of a plan", "of one view", Unquoted("of several"))
+        for_devices = {
+            "parties": self.parties is not None,
+            "honest share": self.honest is not None,
+            "honest shares": bool(self.shares),
+            "crowd of one": self.crowd == 1,
+        }
+        for name, given in for_devices.items():
+            if given and self.view == TOTALS:
+                rule = "a plan for devices: totals are added up by one party"
+                raise InvalidInput(f"plan with {name}", rule, Unquoted("one for totals"))
 
     def _check_answered(self) -> None:
         """Refuse a bit that counts the answers to anything but the number before it."""
@@ -159,6 +177,11 @@ class Plan:
         return planning.choose(self, name, anyway=anyway)
 
     # -------------------------------------------------------------------- what is sent
+
+    @property
+    def view(self) -> str:
+        """Return what is seen: ``messages`` of devices, or ``totals`` that one party adds up."""
+        return self.parts[0].protocol.view
 
     @property
     def slots(self) -> int:
@@ -266,6 +289,8 @@ class Plan:
     @property
     def _counted_on(self) -> str:
         """Return who must do what was promised, in words."""
+        if self.view == TOTALS:
+            return self.parts[0].mechanism(self.crowd).crowd_words
         if self.crowd == 1:
             return "nobody but oneself"
         hop = HOP_APART if self.sizes_tell else ""
@@ -305,7 +330,7 @@ class Plan:
 
     def run_by(self, parties: Parties) -> Plan:
         """Return this plan with the parties who run it: another plan, with an id of its own."""
-        made = replace(self, parties=parties)
+        made = replace(require_devices(self), parties=parties)
         _ = made.layout  # Reports too long to be sealed are refused here.
         return made
 
@@ -428,7 +453,7 @@ class Plan:
         Without ``users``, with those of the plan. ``hops`` are those that the plan names, or one;
         0 is for files of messages that nobody seals. ``prices`` are assumed unless they are given.
         """
-        return planning.cost_of(self, users, hops, prices)
+        return planning.cost_of(require_devices(self), users, hops, prices)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""
@@ -479,6 +504,19 @@ def require_plan(plan: object) -> Plan:
             hint=f"plan.of_group({plan.groups[0]!r}); `chaffinch run` takes one after the other",
         )
     return plan
+
+
+def require_devices(plan: object) -> Plan:
+    """Return a plan for devices, or refuse one for totals, of which nothing is sent."""
+    found = require_plan(plan)
+    if found.view == TOTALS:
+        raise InvalidInput(
+            "plan",
+            "one for devices",
+            Unquoted("one for totals, which one party adds up"),
+            hint="whoever holds the table runs it: `chaffinch run` (chaffinch.run)",
+        )
+    return found
 
 
 # -------------------------------------------------------------------- plans as files

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy.mechanisms.responders import RandomResponders
     from chaffinch.privacy.mechanisms.sampled_counts import SampleAndThreshold
     from chaffinch.privacy.mechanisms.signed import SignedDecoys
+    from chaffinch.privacy.mechanisms.totals import NoisyTotals
     from chaffinch.privacy.mechanisms.values import FlippedValues
     from chaffinch.privacy.mechanisms.weighted import WeightedNumbers
     from chaffinch.privacy.shortened_reports import Shortened
@@ -38,6 +39,7 @@ __all__ = [
     "Grouped",
     "Guarantee",
     "Mechanism",
+    "NoisyTotals",
     "RandomResponders",
     "SampleAndThreshold",
     "Shortened",
@@ -67,6 +69,7 @@ _NAMES = {
     "Grouped": "groups",
     "Guarantee": "guarantee",
     "Mechanism": "mechanism",
+    "NoisyTotals": "mechanisms.totals",
     "RandomResponders": "mechanisms.responders",
     "SampleAndThreshold": "mechanisms.sampled_counts",
     "Shortened": "shortened_reports",

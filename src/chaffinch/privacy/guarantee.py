@@ -28,7 +28,10 @@ HOP_APART = " and a first hop that does not work with the analyzer"
 """What a crowd says where the number of messages in a report tells of the noise."""
 
 _TOGETHER = "if shuffler and analyzer collude"
-_UNHIDDEN = {"columns": "if the order of the columns is known"}
+_UNHIDDEN = {
+    "columns": "if the order of the columns is known",
+    "totals": "against whoever adds up",
+}
 """When only the local guarantee is left, for views that another secret protects."""
 
 

@@ -44,6 +44,7 @@ _OURS = {
     "sample-and-threshold": ("mechanisms.sampled_counts", "SampleAndThreshold"),
     "signed-decoys": ("mechanisms.signed", "SignedDecoys"),
     "weighted-numbers": ("mechanisms.weighted", "WeightedNumbers"),
+    "noisy-totals": ("mechanisms.totals", "NoisyTotals"),
     "shortened": ("shortened_reports", "Shortened"),
     "grouped": ("groups", "Grouped"),
     "composition": ("composition", "Composition"),

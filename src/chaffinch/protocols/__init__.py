@@ -6,6 +6,7 @@ Decoys             the answer in clear, and decoy slots filled by chance with un
 FlippedDecoys      the answer and whole decoy records, every bit of all of them flipped
 Encoded            a number as a thermometer of bits, every bit flipped
 Signed             the answer in clear, among pluses and minuses that cancel but for noise
+Totals             nothing is sent: one party that may see the answers adds up, and adds noise
 =================  ==========================================================================
 
 A new protocol is one file with a subclass of ``Protocol``, and one line: in ``registry.PROTOCOLS``,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         variant_names,
     )
     from chaffinch.protocols.signed import Signed
+    from chaffinch.protocols.totals import Totals
 
 __all__ = [
     "PROTOCOLS",
@@ -49,6 +51,7 @@ __all__ = [
     "Flips",
     "Protocol",
     "Signed",
+    "Totals",
     "Variant",
     "every_protocol",
     "joint",
@@ -74,6 +77,7 @@ _NAMES = {
     "Flips": "flips",
     "Protocol": "base",
     "Signed": "signed",
+    "Totals": "totals",
     "Variant": "base",
     "every_protocol": "registry",
     "known_kinds": "registry",

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 GRAIN = 1 << 64
 """Every probability a device uses is a whole number of 1/GRAIN."""
+MESSAGES, TOTALS = VIEWS = ("messages", "totals")
+"""What a plan can be for: messages that devices send, or totals that one party adds up."""
 MOST_SLOTS = 10**6
 LEAST_SHARE = 0.5
 """The smallest share of honest users with which a plan still promises something."""
@@ -78,6 +80,13 @@ class Thermometer:
     together: bool
     """Whether only the total of the steps is seen, or each position by itself."""
     noise: TallyNoise
+    summed: TallyNoise | None = None
+    """The noise of the sum of all steps, where that does not follow from the number of trials."""
+
+    @property
+    def of_sum(self) -> TallyNoise:
+        """Return the noise of the sum of all steps, given the trials of all of them."""
+        return self.noise if self.summed is None else self.summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,8 @@ class Protocol(ABC):
     """One way to protect one question, with exact parameters."""
 
     kind: ClassVar[str]
+    view: ClassVar[str] = MESSAGES
+    """What is seen: ``messages`` of devices, or ``totals`` that one party adds up."""
     shapes: ClassVar[tuple[str, ...]]
     sizes_tell_noise: ClassVar[bool] = False
     """Whether who knows the number of messages of each report knows more than from their sum."""
@@ -239,6 +250,16 @@ class Protocol(ABC):
 
         Their order must not tell which of them came from an answer.
         """
+
+    def add_up(self, question: Question, answers: NDArray[Any], words: Words) -> Counts:
+        """Return the exact sums of many answers, where one party adds them up."""
+        del question, answers, words
+        raise InvalidInput("protocol", "one for totals", self.kind)
+
+    def add_noise(self, question: Question, sums: Counts, words: Words) -> Counts:
+        """Return what is released of the exact sums of everybody's answers."""
+        del question, sums, words
+        raise InvalidInput("protocol", "one for totals", self.kind)
 
     # -------------------------------------------------------------------- what it is worth
 

@@ -32,9 +32,10 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.errors import InvalidInput, Unquoted
 from chaffinch.errors.checks import share, whole
 from chaffinch.privacy.numerics import laws, special
+from chaffinch.privacy.numerics.discrete_noise import GaussianSum
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.privacy.numerics.laws import Law
-from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma
+from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma, grain_above
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.protocols.noise import (
     MOST_REPORTS,
@@ -43,6 +44,7 @@ from chaffinch.protocols.noise import (
     SeenDecoys,
     SignedNoise,
     TallyNoise,
+    TotalsNoise,
 )
 from chaffinch.wire.batches import Counts
 
@@ -139,7 +141,7 @@ def two_sided(
     tail = _HALF * alpha
     if isinstance(noise, SeenDecoys):
         return _among_decoys(noise, tallies, reports, tail)
-    if isinstance(noise, SignedNoise):
+    if isinstance(noise, (SignedNoise, TotalsNoise)):
         return _around_tallies(noise, tallies, reports, tail)
     if not isinstance(noise, Noise):
         raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
@@ -163,6 +165,8 @@ def rounding_share(
     The sum of so many numbers, each rounded to a step by chance, is off by fewer steps than that
     but for this share [Hoeffding 1963]. The rest is for the noise of ``trials`` bits.
     """
+    if isinstance(noise, TotalsNoise) and noise.whole:
+        return 0.0, noise.room(trials)
     spread = float(noise.standard_error(trials))
 
     def room(part: float) -> float:
@@ -196,6 +200,8 @@ def farthest_end(noise: TallyNoise, reports: int, alpha: float) -> float:
             _tail_of_difference(one, exponent, tail).met(tail) for one in (noise, noise.mirrored)
         )
         return max(above - drift, below + drift) / noise.gain
+    if isinstance(noise, TotalsNoise):
+        return _tail_of_totals(noise, tail).met(tail)
     if isinstance(noise, SeenDecoys):
         # Hardly ever do as many arrive as are counted with: ends are those of their number alone.
         arrived, share = int(noise.arrived.max()), Fraction(1, noise.values)
@@ -575,20 +581,24 @@ def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
 
 
 # ----------------------------------------------------------------------------
-# Signed noise does not depend on the count: one critical value of either side serves every tally.
+# Signed noise, and that of totals, does not depend on the count: one critical value of either side
+# serves every tally.
 
 _TILTS = np.geomspace(1e-6, 1.0, 2_000)[:-1]
 """Where a generating function is looked at, in shares of the tilt at which it is infinite."""
 
 
 def _around_tallies(
-    noise: SignedNoise, tallies: ArrayLike, reports: int, tail: float
+    noise: SignedNoise | TotalsNoise, tallies: ArrayLike, reports: int, tail: float
 ) -> tuple[Counts, Counts]:
     """Return the counts that a tally does not reject, where tally = base + slope·count + D."""
-    seen = _whole_tallies(tallies)
-    exponent = noise.exponent(reports)
-    above, below = (_critical_difference(one, exponent, tail) for one in (noise, noise.mirrored))
-    centre, gain = seen - reports * (1 - noise.gain), noise.gain
+    seen, gain = _whole_tallies(tallies), int(noise.slope)
+    if isinstance(noise, TotalsNoise):
+        above = below = _critical_total(noise, tail)
+    else:
+        sides, exponent = (noise, noise.mirrored), noise.exponent(reports)
+        above, below = (_critical_difference(one, exponent, tail) for one in sides)
+    centre = seen - reports * (1 - gain)
     # A count h is rejected if tally − base − gain·h ≥ above, or ≤ −below. In whole numbers: the
     # least h with centre − gain·h < above, the largest with > −below.
     low = (centre - above) // gain + 1
@@ -694,3 +704,45 @@ def cumulant_of_difference(noise: SignedNoise, exponent: float, tilts: Floats) -
         fall = 4.0 * float(ratio / (1 - ratio) ** 2)
         total -= exponent * np.log1p(-fall * np.sinh(0.5 * weight * tilts) ** 2)
     return total
+
+
+# ----------------------------------------------------------------------------
+# Noise of totals: a sum of geometric differences, which signed noise is made of, or of Gaussians.
+
+_LONGEST_SPREAD = 1 << 13
+"""From about this standard deviation on tails have closed bounds."""
+
+
+@lru_cache(maxsize=64)
+def _critical_total(noise: TotalsNoise, tail: float) -> int:
+    """Return the least c, or one a little above it, with P[D ≥ c] ≤ ``tail``."""
+    return _tail_of_totals(noise, tail).critical(tail)
+
+
+def _tail_of_totals(noise: TotalsNoise, tail: float) -> _Tail:
+    """Return the right tail of noise; where its law is too long, what a bound leaves."""
+    found = law_of_totals(noise, tail)
+    if found is not None:
+        step, law = found
+        return _Tail.of(step * law.start, step, law)
+    if noise.law == "laplace":
+        return _Tail.before(_chernoff_difference(_geometric(noise), float(noise.terms), tail))
+    # Masses are below those of the density a step to the left, and their sum is above σ√2π.
+    spread = math.sqrt(noise.terms) * float(noise.scale)
+    return _Tail.before(math.ceil(-float(special.ndtri(tail * (1 - 1e-9))) * spread) + 1)
+
+
+def law_of_totals(noise: TotalsNoise, tail: float) -> tuple[int, Law] | None:
+    """Return a step, and the law of noise in such steps, rounded up; None where it is too long."""
+    law = GaussianSum(noise.terms, noise.scale)
+    if law.variance > _LONGEST_SPREAD**2:
+        return None
+    if noise.law == "laplace":
+        return law_of_difference(_geometric(noise), Fraction(noise.terms), tail)
+    return 1, law.law(1e-4 * tail)
+
+
+def _geometric(noise: TotalsNoise) -> SignedNoise:
+    """Return geometric differences whose ratio is rounded up: to longer tails."""
+    ratio = grain_above(Fraction(noise.ratio * (1 + 1e-15)))
+    return SignedNoise(((1, min(ratio, 1 - Fraction(1, 1 << 64))),), cut_for=1)

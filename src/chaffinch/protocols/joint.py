@@ -106,6 +106,45 @@ class FlippedTogether(JointNoise):
 
 
 @dataclass(frozen=True, slots=True)
+class GaussianTogether(JointNoise):
+    """For every value by itself discrete Gaussian noise of this scale and variance."""
+
+    scale: float
+    variance: float
+
+    slope = 1.0
+
+    @property
+    def own(self) -> float:
+        """Return the variance of one number."""
+        return self.variance
+
+    def mean(self, weights: Floats, cells: Floats) -> float:  # noqa: ARG002 - it is symmetric
+        """Return 0."""
+        return 0.0
+
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> _Complex:
+        """Return Σ e^(−z²/2σ²)·cos(angle·w·z), normalised, for every cell, and their product."""
+        found = np.zeros(len(angles))
+        for weight, many in zip(weights, cells, strict=True):
+            with np.errstate(divide="ignore"):
+                found += many * np.log(np.maximum(self._curve(angles * weight), 0.0))
+        return np.exp(found).astype(np.complex128)
+
+    def _curve(self, angles: Floats) -> Floats:
+        if self.scale < 1:
+            places = np.arange(1, 14)
+            masses = np.exp(-0.5 * (places / self.scale) ** 2)
+            waves = np.cos(np.multiply.outer(angles, places)) @ masses
+            return np.asarray((1.0 + 2.0 * waves) / (1.0 + 2.0 * masses.sum()))
+        # By Poisson's formula it is Σ e^(−σ²(angle + 2πk)²/2) over k, normalised.
+        turns = 2.0 * np.pi * np.arange(-2, 3)
+        away = (angles + np.pi) % (2.0 * np.pi) - np.pi
+        waves = np.exp(-0.5 * (self.scale * np.add.outer(away, turns)) ** 2).sum(axis=-1)
+        return np.asarray(waves / np.exp(-0.5 * (self.scale * turns) ** 2).sum())
+
+
+@dataclass(frozen=True, slots=True)
 class SignedTogether(JointNoise):
     """For every value by itself the difference of two negative binomials."""
 

@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 
 from chaffinch.errors import InvalidInput, Unquoted
-from chaffinch.protocols.base import MOST_SLOTS, Protocol, Variant
+from chaffinch.protocols.base import MESSAGES, MOST_SLOTS, Protocol, Variant
 from chaffinch.questions import Question
 
 PROTOCOLS: dict[str, str] = {
@@ -17,6 +17,7 @@ PROTOCOLS: dict[str, str] = {
     "encoded": "chaffinch.protocols.encoded.Encoded",
     "signed-decoys": "chaffinch.protocols.signed.Signed",
     "weighted": "chaffinch.protocols.weighted.Weighted",
+    "totals": "chaffinch.protocols.totals.Totals",
 }
 """Each kind of protocol, as plan files call it, with its class by its whole name."""
 
@@ -59,27 +60,32 @@ def every_protocol() -> tuple[type[Protocol], ...]:
 
 
 def protocol_variants(
-    question: Question, most_messages: int, *, clear: bool = False, wished: bool = False
+    question: Question,
+    most_messages: int,
+    *,
+    clear: bool = False,
+    wished: bool = False,
+    view: str = MESSAGES,
 ) -> list[Variant]:
-    """Return every way to protect a question within a number of messages per report.
+    """Return every way to protect a question within a number of messages per report, in a view.
 
     ``clear``: also those whose reports show the answer to who sees them alone; ``wished``: also
     those that are taken only where somebody said that this does not matter.
     """
     return [
         variant
-        for protocol in _carriers(question)
+        for protocol in _carriers(question, view)
         if (clear or not protocol.clear) and (wished or not protocol.only_by_wish(question))
         for variant in protocol.variants(question, most_messages)
     ]
 
 
-def _carriers(question: Question) -> list[type[Protocol]]:
+def _carriers(question: Question, view: str) -> list[type[Protocol]]:
     """Return the protocols that carry a question; refuse ways of which nobody knows whose they are.
 
     What somebody asks for by a name must not be answered by a protocol that came later.
     """
-    found = [one for one in every_protocol() if one.carries(question)]
+    found = [one for one in every_protocol() if one.view == view and one.carries(question)]
     if not any(one.kind in ADDED for one in found):
         return found
     taken = {name: name for name in (*known_kinds(), LOCAL)}
@@ -98,7 +104,9 @@ def _names(protocol: type[Protocol], question: Question) -> set[str]:
     return {protocol.kind, *names, *(name.partition(",")[0] for name in names)}
 
 
-def named_variants(question: Question, most_messages: int, name: str) -> list[Variant]:
+def named_variants(
+    question: Question, most_messages: int, name: str, view: str = MESSAGES
+) -> list[Variant]:
     """Return the ways that somebody asks for: the one of this name, or those of this protocol.
 
     "flips, 4 copies" is one way, "signed decoys" and "encoded" (what plan files call it) are all
@@ -107,7 +115,7 @@ def named_variants(question: Question, most_messages: int, name: str) -> list[Va
     for most in (most_messages, MOST_SLOTS):
         offered = [
             (protocol.kind, variant)
-            for protocol in _carriers(question)
+            for protocol in _carriers(question, view)
             for variant in protocol.variants(question, most)
         ]
         exact = [one for _, one in offered if name in {one.name, row_name(one.name)}]
@@ -119,9 +127,9 @@ def named_variants(question: Question, most_messages: int, name: str) -> list[Va
     return []
 
 
-def variant_names(question: Question) -> list[str]:
+def variant_names(question: Question, view: str = MESSAGES) -> list[str]:
     """Return the names of all ways to protect a question, however many messages they take."""
-    every = protocol_variants(question, MOST_SLOTS, clear=True, wished=True)
+    every = protocol_variants(question, MOST_SLOTS, clear=True, wished=True, view=view)
     return [variant.name for variant in every]
 
 

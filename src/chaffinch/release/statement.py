@@ -37,6 +37,7 @@ _VIEWS = {
     "one report": "all that one person sent",
     "records": "all records, in random order",
     "columns": "all columns of all filters, in random order",
+    "totals": "the released numbers alone",
 }
 _METHODS = {
     "exact": "computed exactly",
@@ -210,7 +211,7 @@ def guarantee_terms(guarantee: Guarantee, *, unit: str, one_party: bool = False)
     Where ``one_party`` did everything, nobody sees the view; what is released follows from it.
     """
     view = _with_meaning(guarantee.view, _VIEWS)
-    if one_party:
+    if one_party and guarantee.view != "totals":
         view = f"what is released, which follows from {view}"
     proven = "" if guarantee.proven else " (not proven)"
     return [

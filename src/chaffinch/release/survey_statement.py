@@ -178,6 +178,12 @@ def _sentence(release: Release, guarantee: Guarantee) -> str:
 
 def _trust_sentence(release: Release) -> str:
     """Return what the promise counts on, and what is left without it."""
+    if release.of_totals:
+        return (
+            "Trusted was whoever ran this: they hold the table, added up the answers, and added "
+            "noise to the totals, once; the promise holds against everybody else, who sees only "
+            "what is released."
+        )
     if release.one_party:
         return (
             "Noise was added here, by whoever ran this: they hold the table and know the exact "
@@ -231,8 +237,9 @@ def _reading_advice(release: Release) -> tuple[str, ...]:
         if release.one_party
         else "before it was sent, and whoever counted does not know the exact numbers"
     )
+    what = "the totals" if release.of_totals else "each answer"
     return (
-        f"Every number is an estimate. Noise was added to each answer on purpose, {who}.",
+        f"Every number is an estimate. Noise was added to {what} on purpose, {who}.",
         (
             "The standard error is how far an estimate typically is from the truth, by that "
             "noise alone. It does not cover who took part, or whether people answered truthfully."

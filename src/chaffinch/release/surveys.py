@@ -315,6 +315,11 @@ class Release(Publication):
             published_by="" if plan.parties is None else plan.parties.analyzer.name,
         )
 
+    @property
+    def of_totals(self) -> bool:
+        """Return whether the noise was added to totals, once, and not to every answer."""
+        return self.guarantee.view == "totals"
+
     def answer(self, question: str | None = None) -> Answer:
         """Return the answer to the question of that name, or to the only one."""
         return self._named(question, {answer.question: answer for answer in self.answers})

@@ -14,6 +14,7 @@ from chaffinch.disk.files import atomic, read_small
 from chaffinch.errors import ChaffinchError, InvalidInput, Unquoted
 from chaffinch.plans.honest_share import honest_share
 from chaffinch.plans.plan import Plan, load_plan
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.questions import asked_apart
 from chaffinch.runs.privacy_unit import PrivacyUnit
 from chaffinch.runs.results import PLAN
@@ -156,10 +157,25 @@ def planned_collection(plan: Plan) -> PlannedCollection:
     )
 
 
-def collection_of(found: SurveyFile | Plan, plan: Plan | None) -> Collection:
-    """Return the collection of a survey, with its plan if there is one, or that of a plan."""
+def collection_of(
+    found: SurveyFile | Plan, plan: Plan | None, *, as_devices: bool = False
+) -> Collection:
+    """Return the collection of a survey, with its plan if there is one, or that of a plan.
+
+    A survey without a plan is planned for whoever holds the table, or ``as_devices`` would answer
+    it. A plan is run as what it is.
+    """
+    for given in (found, plan):
+        if as_devices and isinstance(given, Plan) and given.view == TOTALS:
+            raise InvalidInput(
+                "plan",
+                "one for devices, to be run as they would",
+                Unquoted("one for totals"),
+                hint="run it without --as-devices (as_devices=True), or plan the survey again",
+            )
     if not isinstance(found, Plan):
-        return _surveyed_collection(found, plan)
+        view = plan.view if plan is not None else MESSAGES if as_devices else TOTALS
+        return _surveyed_collection(found.in_view(view), plan)
     if plan is not None:
         raise InvalidInput("plan", "given once", Unquoted("two plan files"))
     return planned_collection(found)
@@ -209,6 +225,7 @@ def fits_survey(plan: object, survey: SurveyFile) -> bool:
     target = survey.target
     return (
         isinstance(plan, Plan)
+        and plan.view == survey.view
         and survey.survey.is_planned_as(plan.questions)
         and _public(plan.group) == _public(survey.survey.group)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)

@@ -30,6 +30,8 @@ def open_collection(
     plan: AnyPath | Plan | None,
     listener: Listener,
     readers: Readers = Readers(),  # noqa: B008 - a constant
+    *,
+    as_devices: bool = False,
 ) -> Collection:
     """Return the collection of a survey or a plan, with the plan of a survey if there is one."""
     found: object = survey
@@ -49,4 +51,10 @@ def open_collection(
             Unquoted(f"a {type(found).__name__}"),
             hint=planned if isinstance(found, (Survey, Question)) else "",
         )
-    return collection_of(found, None if made is None else require_plan(made))
+    asked = collection_of(
+        found, None if made is None else require_plan(made), as_devices=as_devices
+    )
+    if isinstance(found, SurveyFile) and not as_devices and made is None:
+        for words in found.wishes_about_devices:
+            listener.say(f"note: {words} is about devices, and says nothing of a table's totals")
+    return asked

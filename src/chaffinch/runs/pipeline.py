@@ -1,4 +1,7 @@
-"""From a table to a release: check, plan, encode, shuffle, analyze, pay, put in place.
+"""From a table to a release: check, plan, add up, analyze, pay, put in place.
+
+Whoever runs this holds the table, so one party adds up and adds the noise; a plan for devices is
+encoded, shuffled and counted instead.
 
 Each step takes the results of the steps before it. Whether another release of the data is
 permitted is decided twice: before anything is encoded, to save the time, and after the table was
@@ -18,9 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chaffinch.encoding.bulk import group_column
-from chaffinch.engines import engine
+from chaffinch.engines.local import Local
 from chaffinch.errors import DataRepeated, InvalidInput, Unquoted, checks
 from chaffinch.ledger.release_record import ReleaseRecord
+from chaffinch.protocols.base import TOTALS
 from chaffinch.runs.answer_table import AnswerTable, TableInput, open_answers
 from chaffinch.runs.known_data import KnownData
 from chaffinch.runs.listener import Callbacks, Listener
@@ -242,12 +246,20 @@ def _finish_interrupted(
 
 
 def tally_table(table: CheckedTable, plan: Plan, folder: Path, options: RunOptions) -> Tally:
-    """Return the tally of a table: encoded, shuffled and counted through files in ``folder``."""
-    local, listener = engine(), options.listener
+    """Return the tally of a table: encoded, shuffled and counted through files in ``folder``.
+
+    Of a plan for totals the answers are added up in memory instead, and the noise is drawn once.
+    """
+    local, listener = Local(), options.listener
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
     record, columns = folder / "record", table.answers.columns or None
     with listener.thinking("verifying the plan"):
         plan.verify()
+    if plan.view == TOTALS:
+        with listener.counting("adding up", "rows") as tell:
+            return local.add_up(
+                table.rows, plan, round=options.round, columns=columns, progress=tell
+            )
     with listener.counting("encoding", "reports") as tell:
         local.encode(table.rows, plan, encoded, round=options.round, columns=columns, progress=tell)
     with listener.counting("shuffling", "messages") as tell:

@@ -36,6 +36,7 @@ def run(  # noqa: PLR0913 - what the command has options for
     columns: Mapping[str, str] | None = None,
     person: str | None = None,
     rows_are_people: bool = False,
+    as_devices: bool = False,
     group: str | None = None,
     round: int | None = None,  # noqa: A002
     again: bool = False,
@@ -49,10 +50,13 @@ def run(  # noqa: PLR0913 - what the command has options for
     tell: Callable[[str], object] | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Release:
-    """Check a table of answers, plan, encode, shuffle and analyze: what ``chaffinch run`` does.
+    """Check a table of answers, plan, add up and release: what ``chaffinch run`` does.
 
-    Every cell is checked first, and all faults are raised at once. All parties are in this process,
-    which holds the table anyway; what is protected is the release. Nothing is printed.
+    Every cell is checked first, and all faults are raised at once. This process holds the table
+    anyway; what is protected is the release. So a survey is planned for the view ``totals``: the
+    answers are added up, and noise is added once. ``as_devices`` takes the plan, and the larger
+    error, of devices that send their answers instead: for rehearsals and comparisons. Nothing is
+    printed.
 
     **What is asked.** ``survey`` is the path of a survey file (.toml) or of a plan file (.json), or
     a ``Plan``. ``plan`` is the plan of a survey that was planned before. ``round`` is the number of
@@ -107,7 +111,9 @@ def run(  # noqa: PLR0913 - what the command has options for
     if ledger is not None:
         account = Account(_checked_ledger(ledger), "ledger")
     terms = ReleaseTerms(level, adjustment, account, key)
-    asked = open_collection(survey, plan, listener)
+    asked = open_collection(
+        survey, plan, listener, as_devices=checks.truth("as_devices", as_devices)
+    )
     if group is None and asked.is_of_all_groups and asked.group is not None:
         raise InvalidInput(
             "group",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chaffinch.sampling.backends import backend
+    from chaffinch.sampling.central_noise import discrete_gaussian, discrete_laplace
     from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation, shuffled
     from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
     from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
@@ -32,6 +33,8 @@ __all__ = [
     "digest_again",
     "digest_columns",
     "digest_ids",
+    "discrete_gaussian",
+    "discrete_laplace",
     "flip",
     "flip_mask",
     "flip_one_hot",
@@ -59,6 +62,8 @@ _NAMES = {
     "digest_again": "digests",
     "digest_columns": "digests",
     "digest_ids": "digests",
+    "discrete_gaussian": "central_noise",
+    "discrete_laplace": "central_noise",
     "flip": "flips",
     "flip_mask": "flips",
     "flip_one_hot": "flips",

@@ -306,16 +306,19 @@ class _Counts:
 class _Numbers:
     def __init__(self, part: Part, truth: Truth) -> None:
         question, steps = number_question(part.question), part.protocol.thermometer
-        self.scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+        self.scale = Scale.of(question, steps)
         self.part, self.people = part, truth.people
         self.trials = steps.resolution * truth.people
         self.codes = part.codes
+        noise = steps.of_sum
         _, chances = truth.rounding(steps.resolution)
-        # The noise of a step is the same whether it holds or not; rounding comes on top of it.
-        slope, none = float(steps.noise.slope), np.zeros(1)
+        # The noise of a step is the same whether it holds or not; rounding comes on top of it, and
+        # is no chance at all where only the sum is rounded.
+        chances = chances * (noise.rounding_variance(2) > noise.rounding_variance(1))
+        slope, none = float(noise.slope), np.zeros(1)
         rounding = float(truth.counts @ (chances * (1.0 - chances)))
-        variance = steps.noise.tally_variance(none, self.trials) + slope**2 * rounding
-        fourth = steps.noise.fourth_cumulant(none, self.trials)
+        variance = noise.tally_variance(none, self.trials) + slope**2 * rounding
+        fourth = noise.fourth_cumulant(none, self.trials)
         fourth = fourth + slope**4 * bits_fourth_cumulant(truth.counts, chances).sum()
         mean = truth.mean
         self.expected = _Expected(
@@ -325,13 +328,13 @@ class _Numbers:
             unit=(question.high - question.low) / (self.trials * slope),
             tally_variance=variance,
             excess=np.asarray(fourth / variance**2),
-            grain=steps.noise.grain,
+            grain=noise.grain,
             messages=part.protocol.messages_of_all(part.question, truth.people),
         )
 
     def estimates(self, seen: Counts) -> Floats:
         return self.scale.place(
-            self.scale.noise.estimate(self._totals(seen), self.trials) / self.trials
+            self.scale.of_sum.estimate(self._totals(seen), self.trials) / self.trials
         )
 
     def _totals(self, seen: Counts) -> Counts:

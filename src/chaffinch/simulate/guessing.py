@@ -19,7 +19,7 @@ from chaffinch.analysis.number_estimates import Scale
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.parts import Part
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols.likelihoods import Likelihood
 from chaffinch.protocols.noise import Draws, Floats, Truth
@@ -168,7 +168,7 @@ class GuessingGame:
             steps = self.part.protocol.thermometer
             trials = steps.resolution * self.people
             totals = reading.tallies.sum(axis=-1, keepdims=True)
-            scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+            scale = Scale.of(question, steps)
             means = scale.place(scale.noise.estimate(totals, trials) / trials)
             high = self._told[0].held
             others = high * question.high + (self.people - 1 - high) * question.low
@@ -204,7 +204,7 @@ def guessing_game(
     >>> game.play(seed=2)[0].best in {"yes", "no"}
     True
     """
-    plan = require_plan(plan)
+    plan = require_devices(plan)
     part = plan.part(question)
     index = plan.parts.index(part)
     if others is None:

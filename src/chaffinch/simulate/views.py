@@ -21,7 +21,7 @@ from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_prepared
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import GAP_SHARE
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.protocols.base import settle_levels, unit_text
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import MISSING, Flags, Number, Question
@@ -157,7 +157,7 @@ def collect(
     >>> print(seen.sees["analyzer"][0])
     1,000 messages of 1,000 reports, in a random order
     """
-    plan, root = require_plan(plan), chosen(seed)
+    plan, root = require_devices(plan), chosen(seed)
     many = checks.whole("number of people shown", shown, most=_MOST_SHOWN) * plan.contributions
     made = _made_up(plan, answers, many, root)
     people = made.people.people

@@ -237,11 +237,13 @@ class Tally:
     absent: int = 0
     """How many of the reports have sent nothing of the plan: whoever counts knows, and nobody else.
     What is charged is what came."""
+    noisy: bool = False
+    """Whether the counts are totals to which noise was added: they may be below 0."""
 
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.reports, most=10**12)
         checks.whole("number of absent reports", self.absent, most=self.reports)
-        if len(self.counts) and int(self.counts.min()) < 0:
+        if len(self.counts) and not self.noisy and int(self.counts.min()) < 0:
             raise InvalidInput("counts", "at least 0", Unquoted("less"))
 
     @property

@@ -20,7 +20,7 @@ from chaffinch.engines.spark.reach import check_filters, check_ids, count_logos,
 from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
 from chaffinch.engines.spark.targets import standing_batch
-from chaffinch.plans.plan import Plan, require_plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.privacy import Target
 from chaffinch.reach.analyzer.logos import Logos
 from chaffinch.reach.planning.reach_plan import ReachPlan
@@ -78,7 +78,7 @@ class Spark:
         same columns. The first one tells how all of them are written. It may also be a frame of
         the session that runs, of which only the columns that are needed are read.
         """
-        require_plan(plan).verify()
+        require_devices(plan).verify()
         place = Place.of(target)
         files = prepare_encoding(source, plan, place, round=round, columns=columns)
         with self._running() as context, Job(context) as job:
