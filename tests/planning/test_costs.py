@@ -247,8 +247,16 @@ def _same(one: Work, other: Work) -> bool:
 # ----------------------------------------------------------------------------
 # Figures, prices and limits.
 
+FOR_DEVICES = [one for one in every_protocol() if one.view == "messages"]
 
-@pytest.mark.parametrize("protocol", every_protocol(), ids=lambda one: one.kind)
+
+def test_totals_are_no_collection() -> None:
+    plan = cf.plan(cf.Bit(), users=100, target=cf.Target(1, 1e-6), view="totals")
+    with pytest.raises(InvalidInput, match="one for devices"):
+        plan.cost()
+
+
+@pytest.mark.parametrize("protocol", FOR_DEVICES, ids=lambda one: one.kind)
 def test_every_protocol_has_figures_of_its_own(protocol: type[Protocol]) -> None:
     found = vars(protocol)["seconds"]
     assert isinstance(found, EncodingSeconds)

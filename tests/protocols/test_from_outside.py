@@ -263,6 +263,7 @@ def test_a_table_is_run_and_paid_for(plan: Plan, tmp_path: Path) -> None:
     cap = cf.Target(6.0, 1e-5)
     Ledger.create(book, role="analyzer", cap=cap, mark=mark)
     words = ["run", survey, "--data", table, "--out", out, "--ledger", book, "--mark", mark]
+    words.append("--as-devices")
     assert main([str(word) for word in words]) == 0
     release = cf.load_release(out / "release.json")
     assert cf.load_plan(out / "survey.plan.json").part().protocol.kind == "k-ary"

@@ -103,7 +103,7 @@ def test_an_answer_without_noise_is_what_is_said(name: str) -> None:
 
 def test_every_protocol_is_looked_at() -> None:
     kinds = {protocol.kind for _, protocol, _, _ in QUIET.values()}
-    assert kinds | {"flipped-decoys"} == set(PROTOCOLS)
+    assert kinds | {"flipped-decoys", "totals"} == set(PROTOCOLS)
 
 
 def meaning(name: str) -> tuple[str, int]:

@@ -160,7 +160,8 @@ def _crossing(plan: Plan, part: Part) -> str:
     names = " and ".join(question.questions)
     told = (
         f"{names} are {_DONE[plan.view]} together, as one of {cells:,} cells, so that all of it is "
-        "protected at once: whoever is replaced may change every answer and move from one group to another. "
+        "protected at once: whoever is replaced may change every answer and move from one group to "
+        "another. "
     )
     if question.measure is not None:
         people, levels = plan.reports / question.groups, len(question.scores)

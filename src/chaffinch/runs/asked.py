@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,11 +124,18 @@ class PlannedCollection(Collection):
 @dataclass(frozen=True)
 class _UnplannedCollection(Collection):
     survey: SurveyFile
+    left_out: Sequence[str] = ()
+    """Wishes of the file that say nothing of its view."""
 
     def may_have(self, plan: Plan) -> bool:
         return fits_survey(plan, self.survey)
 
     def make_plan(self, listener: Listener, *, anyway: bool) -> Plan:
+        for words in self.left_out:
+            listener.say(
+                f"note: {words} is about devices, and is not used for a table that one party adds "
+                "up; --as-devices (as_devices=True) uses it"
+            )
         with listener.thinking("planning") as tell:
             return self._for_chosen_group(self.survey.plan(tell, anyway=anyway))
 
@@ -175,18 +182,21 @@ def collection_of(
             )
     if not isinstance(found, Plan):
         view = plan.view if plan is not None else MESSAGES if as_devices else TOTALS
-        return _surveyed_collection(found.in_view(view), plan)
+        left_out = found.wishes_about_devices if view == TOTALS else ()
+        return _surveyed_collection(found.in_view(view), plan, left_out)
     if plan is not None:
         raise InvalidInput("plan", "given once", Unquoted("two plan files"))
     return planned_collection(found)
 
 
-def _surveyed_collection(survey: SurveyFile, plan: Plan | None) -> Collection:
+def _surveyed_collection(
+    survey: SurveyFile, plan: Plan | None, left_out: Sequence[str]
+) -> Collection:
     unit = PrivacyUnit(survey.person, survey.contributions, survey.rows_are_people)
     if plan is None:
         apart, group = asked_apart(survey.survey.questions), survey.survey.group
         return _UnplannedCollection(
-            apart, survey.reports, survey.columns, survey.table, unit, group, survey
+            apart, survey.reports, survey.columns, survey.table, unit, group, survey, left_out
         )
     if not fits_survey(plan, survey):
         raise InvalidInput(

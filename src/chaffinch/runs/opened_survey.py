@@ -51,10 +51,4 @@ def open_collection(
             Unquoted(f"a {type(found).__name__}"),
             hint=planned if isinstance(found, (Survey, Question)) else "",
         )
-    asked = collection_of(
-        found, None if made is None else require_plan(made), as_devices=as_devices
-    )
-    if isinstance(found, SurveyFile) and not as_devices and made is None:
-        for words in found.wishes_about_devices:
-            listener.say(f"note: {words} is about devices, and says nothing of a table's totals")
-    return asked
+    return collection_of(found, None if made is None else require_plan(made), as_devices=as_devices)
