@@ -28,7 +28,7 @@ def test_from_a_survey_to_a_release(cli: Callable[..., Done], folder: Path) -> N
     for part in ("Details\n  (1, 1e-06)-differential privacy, proven", "member", "estimate", "low"):
         assert part in done.out
     # Whoever holds the table knows the exact numbers, and every page says so.
-    told = "Noise was added here, by whoever ran this: they hold the table and know the exact"
+    told = "Trusted was whoever ran this: they hold the table and know the exact numbers"
     for said in (done.out, (out / "release.html").read_text()):
         assert told in " ".join(said.split())
     assert "release.html" in done.err
@@ -186,8 +186,13 @@ def test_the_demo(
     sealed = again["sealed"]
     assert (sealed["envelopes"], f"{sealed['envelope_bytes']:,}") == (300, said[1])
     assert sealed["messages"] > 300
-    plans = [Path("demo-output/browsers.plan.json"), Path("result/survey.plan.json")]
-    assert len({cf.load_plan(path).id for path in plans}) == 1
+    devices = cf.load_plan("demo-output/browsers.plan.json")
+    one_party = cf.load_plan("result/survey.plan.json")
+    assert (devices.view, one_party.view) == ("messages", "totals")
+    assert (devices.epsilon, devices.delta) == (one_party.epsilon, one_party.delta)
+    words = ("run", "demo-output/survey.toml", "--data", "demo-output/people.csv", "--out", "as")
+    assert cli(*words, "--as-devices", "--again").code == 0
+    assert cf.load_plan("as/survey.plan.json").id == devices.id
 
 
 def test_the_people_of_the_demo_are_always_the_same() -> None:

@@ -132,7 +132,7 @@ def test_messages_and_totals_make_no_plan() -> None:
 # ---------------------------------------------------------------- what is added up
 
 
-def quiet(question: Question, **fields: Any) -> Protocol:
+def quiet(**fields: Any) -> Protocol:
     """Return totals with next to no noise."""
     return Totals("laplace", Fraction(1, 1000), **fields)
 
@@ -140,14 +140,14 @@ def quiet(question: Question, **fields: Any) -> Protocol:
 @each_case(
     "question, protocol, answers, expected",
     [
-        (cf.Bit(), quiet(cf.Bit()), [1, 0, 1], [2]),
-        (CHOICE, quiet(CHOICE), [2, 0, 2, 2], [1, 0, 3]),
-        (cf.Flags(["x", "y"]), quiet(CHOICE), [[1, 0], [1, 1]], [2, 1]),
-        (cf.Number(0, 1), quiet(CHOICE, resolution=8), [0.5, 0.25, 1.0], [14]),
-        (cf.Number(0, 1), quiet(CHOICE, resolution=8), [0.06, 0.06], [1]),
+        (cf.Bit(), quiet(), [1, 0, 1], [2]),
+        (CHOICE, quiet(), [2, 0, 2, 2], [1, 0, 3]),
+        (cf.Flags(["x", "y"]), quiet(), [[1, 0], [1, 1]], [2, 1]),
+        (cf.Number(0, 1), quiet(resolution=8), [0.5, 0.25, 1.0], [14]),
+        (cf.Number(0, 1), quiet(resolution=8), [0.06, 0.06], [1]),
         (
             cf.Number(0, 1, quantiles=True),
-            quiet(CHOICE, resolution=4, together=False),
+            quiet(resolution=4, together=False),
             [0.5, 0.25, 1.0],
             [3, 2, 1, 1],
         ),
@@ -168,7 +168,7 @@ def test_what_is_added_up(
 
 def test_one_person_moves_a_sum_by_its_steps_at_most() -> None:
     """The sum is rounded as a whole: that of one range more is as many steps more."""
-    question, protocol = cf.Number(0, 1), quiet(CHOICE, resolution=7)
+    question, protocol = cf.Number(0, 1), quiet(resolution=7)
     draws = np.random.default_rng(3)
     for others in draws.random(200) * 1000:
         rest = int(others * 2**40)
@@ -178,7 +178,7 @@ def test_one_person_moves_a_sum_by_its_steps_at_most() -> None:
 
 
 def test_sums_of_many_people_have_room() -> None:
-    question, protocol = cf.Number(0, 1), quiet(CHOICE, resolution=10)
+    question, protocol = cf.Number(0, 1), quiet(resolution=10)
     million = protocol.add_up(question, np.ones(1 << 20), SeededWords(1))
     whole = sum([million] * 100, np.zeros(1, dtype=object))
     assert protocol.add_noise(question, whole, SeededWords(1)).tolist() == [10 * 100 << 20]
@@ -276,7 +276,7 @@ def test_estimates_and_intervals_are_as_predicted(question: Question, rounds: in
     made = planned(question, rounds=rounds)
     found = simulate(made, uniform(made, 1000), runs=20_000, seed=5)
     assert found.ok, found.verdict
-    assert all(0.95 <= row.coverage + 0.005 for row in found.values)
+    assert all(row.coverage >= 0.945 for row in found.values)
 
 
 def test_less_noise_than_promised_is_seen() -> None:

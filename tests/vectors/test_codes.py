@@ -32,7 +32,7 @@ def test_a_stranger_sends_the_same(case: dict[str, Any]) -> None:
 
 def test_every_protocol_has_vectors_and_is_on_the_page() -> None:
     kinds = {entry["protocol"]["kind"] for case in STORED["cases"] for entry in case["questions"]}
-    assert kinds == {protocol.kind for protocol in every_protocol()}
+    assert kinds == {one.kind for one in every_protocol() if one.view == "messages"}
     page = (repository.ROOT / "docs" / "reference" / "wire.md").read_text("utf-8")
     assert all(f"| `{kind}` |" in page for kind in kinds)
 

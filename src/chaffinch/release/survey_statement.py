@@ -180,9 +180,9 @@ def _trust_sentence(release: Release) -> str:
     """Return what the promise counts on, and what is left without it."""
     if release.of_totals:
         return (
-            "Trusted was whoever ran this: they hold the table, added up the answers, and added "
-            "noise to the totals, once; the promise holds against everybody else, who sees only "
-            "what is released."
+            "Trusted was whoever ran this: they hold the table and know the exact numbers, and "
+            "added noise to the totals, once; the promise holds against everybody else, who sees "
+            "only what is released."
         )
     if release.one_party:
         return (
