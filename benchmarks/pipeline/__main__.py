@@ -7,8 +7,8 @@ import sys
 
 from benchmarks.topics import main
 
-TOPICS = ("centre", "accuracy", "flips", "lists", "decoys", "tally", "device")
-PACKAGES = ("numpy", "cryptography", "pyarrow", "multi-freq-ldpy", "duckdb", "polars")
+TOPICS = ("centre", "totals", "accuracy", "flips", "lists", "decoys", "tally", "device")
+PACKAGES = ("numpy", "cryptography", "pyarrow", "multi-freq-ldpy", "duckdb", "polars", "opendp")
 
 if __name__ == "__main__":
     os.environ["POLARS_MAX_THREADS"] = "1"  # Read once, when polars is first imported.
