@@ -33,11 +33,12 @@ from chaffinch.errors import InvalidInput
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, Flips, Signed
-from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
+from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise, TotalsNoise
 from chaffinch.questions import Bit, Choice, Question
 from chaffinch.release.surveys import Answer
 from tests.analysis import exact
 from tests.cases import each_case
+from tests.oracles import totals as referee
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.9975, 0.999, 0.9999)
 RATIOS = (0.02, 0.165, 0.288, 0.431, 0.5, 0.658, 0.829, 0.95)
@@ -387,3 +388,52 @@ def test_a_normal_quantile_would_miss_flips_too() -> None:
             far = spread * float(stats.norm.isf((1 - level) / 2))
             missed = [second.missed_by(one, far, far) for one, second in laws]
             assert max(missed) > 1 - level
+
+
+# ----------------------------------------------------------------------------
+# Totals that one party adds up.
+
+
+def totals_law(noise: TotalsNoise, step: float) -> Law:
+    """Return the noise of one total, worked out by the referee of the accountant."""
+    one = {place: float(mass) for place, mass in referee.masses(noise.law, noise.scale).items()}
+    most = max(one)
+    mass = np.array([one.get(place, 0.0) for place in range(-most, most + 1)])
+    total = mass
+    for _ in range(noise.terms - 1):
+        total = np.convolve(total, mass)
+    return Law((np.arange(len(total)) - len(total) // 2) * step, total, 1e-18)
+
+
+@each_case("law", ["laplace", "gaussian"])
+def test_no_change_of_totals_is_missed_more_often(law: str) -> None:
+    noises = [TotalsNoise(law, Fraction(5)), TotalsNoise(law, Fraction(3, 2), terms=2)]
+    laws = [totals_law(noise, 1 / 100) for noise in noises]
+    first, last = (error_of(noise, 100, 1 / 100) for noise in noises)
+    for level in LEVELS:
+        up, down = half_widths(first, last, 1 - level)
+        missed = laws[1].missed_by(laws[0], up, down)
+        assert missed <= 1 - level
+        # Not a place narrower on both sides.
+        narrower = laws[1].missed_by(laws[0], up - 0.0101, down - 0.0101)
+        assert narrower > 0.99 * (1 - level) or up < 0.011
+
+
+def test_a_sum_that_is_rounded_as_a_whole_is_off_by_half_a_step_more() -> None:
+    plain = error_of(TotalsNoise("gaussian", Fraction(20)), 1000, 1.0)
+    whole = error_of(TotalsNoise("gaussian", Fraction(20), whole=True), 1000, 1.0)
+    widths = [half_widths(None, one, 0.05) for one in (plain, whole)]
+    assert [after - before for before, after in zip(*widths, strict=True)] == pytest.approx(
+        [0.5] * 2
+    )
+    assert half_widths(plain, whole, 0.05)[0] == pytest.approx(1.96 * 20 * math.sqrt(2) + 1, abs=1)
+
+
+def test_noise_too_long_to_follow_has_a_bound() -> None:
+    wide = error_of(TotalsNoise("gaussian", Fraction(1 << 15)), 1000, 1.0)
+    up, down = half_widths(wide, wide, 0.05)
+    assert up == down
+    spread = math.sqrt(2) * (1 << 15)
+    assert 1.96 * spread < up < 2.8 * spread
+    long = error_of(TotalsNoise("laplace", Fraction(1 << 30)), 1000, 1.0)
+    assert half_widths(long, long, 0.05)[0] < 4.5 * 2 * (1 << 30)

@@ -5,9 +5,9 @@ at most, W₂ − W₁ is beyond ``up`` or below minus ``down``: the true differ
 the estimated one less ``up`` and that plus ``down``. Each side may miss with half of it. A lone
 estimate is the difference to one without an error.
 
-**Exactly**, where the law of the errors does not depend on the answers (signed decoys, and uniform
-decoys of which as many arrived as is known): P[W₂ − W₁ ≥ x] is summed over both laws, and x is
-moved to where it falls to half the chance. What windows lack is added to the tail.
+**Exactly**, where the law of the errors does not depend on the answers (signed decoys, totals, and
+uniform decoys of which as many arrived as is known): P[W₂ − W₁ ≥ x] is summed over both laws, and
+x is moved to where it falls to half the chance. What windows lack is added to the tail.
 
 **By a bound**, where it does: flipped bits lean one way or the other with the answer they hide,
 so the law of the sum depends on both true counts, and the bound holds for all of them. With the
@@ -49,8 +49,20 @@ import numpy as np
 from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.precision import Wide, gamma
 from chaffinch.privacy.numerics.roots import bisect_real
-from chaffinch.protocols.intervals import LYAPUNOV, cumulant_of_difference, law_of_difference
-from chaffinch.protocols.noise import Floats, Noise, SeenDecoys, SignedNoise, TallyNoise
+from chaffinch.protocols.intervals import (
+    LYAPUNOV,
+    cumulant_of_difference,
+    law_of_difference,
+    law_of_totals,
+)
+from chaffinch.protocols.noise import (
+    Floats,
+    Noise,
+    SeenDecoys,
+    SignedNoise,
+    TallyNoise,
+    TotalsNoise,
+)
 
 _TILTS = 2_000
 _LARGEST_TILT = 60.0
@@ -228,6 +240,48 @@ class SignedError(EstimateError):
         return _Law(places, law.mass, law.relative, law.missing)
 
 
+@dataclass(frozen=True, slots=True)
+class TotalsError(EstimateError):
+    """The noise of one total; a sum that was rounded as a whole is off by ``room`` steps more."""
+
+    noise: TotalsNoise
+    step: float
+    room: float = 0.0
+    rounding: float = 0.0
+
+    @property
+    def rest(self) -> float:
+        """Return the variance of the noise, and the square of what the whole sum is off."""
+        return (float(self.noise.tally_variance(0, 1)) + self.room**2) * self.step**2
+
+    @property
+    def pole(self) -> float:
+        """Return where the cumulants of Laplace noise end, or what no tail of a Gaussian needs."""
+        reach = 1.0 if self.noise.law == "laplace" else _LARGEST_TILT
+        return reach / (float(self.noise.scale) * self.step)
+
+    def rest_cumulants(self, tilts: Floats) -> Floats:
+        """Return an upper bound of ln E[e^(t·X)]; discrete Gaussian noise has σ²t²/2 at most."""
+        turned, scale = tilts * self.step, float(self.noise.scale)
+        off = np.abs(turned) * self.room
+        if self.noise.law == "gaussian":
+            # [Canonne, Kamath and Steinke 2020, proposition 25]
+            return np.asarray(off + self.noise.terms * (scale * turned) ** 2 / 2.0)
+        # As for signed decoys: 4a/(1 − a)² is 1/sinh²(1/2b).
+        fall = (np.sinh(0.5 * turned) / math.sinh(0.5 / scale)) ** 2
+        return np.asarray(off - self.noise.terms * np.log1p(-fall))
+
+    def law(self, tail: float, sign: int) -> _Law | None:  # noqa: ARG002 - it is symmetric
+        """Return the law of the noise; None where it is long."""
+        found = law_of_totals(self.noise, tail)
+        if found is None:
+            return None
+        step, law = found
+        # Places at or above where it is, and as much above as rounding may have moved the sum.
+        places = np.arange(law.start, law.stop, dtype=np.float64) * step + self.room
+        return _Law(places * self.step, law.mass, law.relative, law.missing)
+
+
 def _decay(ratio: Fraction) -> float:
     """Return −ln(ratio); near 1 a float has no digits left that show it, and 1 − ratio has."""
     rest = float(1 - ratio)
@@ -282,6 +336,10 @@ def error_of(noise: TallyNoise, reports: int, scale: float, rounding: float = 0.
         return DecoysError(noise.values, int(noise.arrived.max()), step)
     if isinstance(noise, SignedNoise):
         return SignedError(noise, reports, step, rounding)
+    if isinstance(noise, TotalsNoise):
+        if noise.whole:
+            return TotalsError(noise, step, noise.room(reports))
+        return TotalsError(noise, step, rounding=rounding)
     assert isinstance(noise, Noise)  # noqa: S101 - there are no others
     return FlipsError(noise, reports, step, rounding)
 

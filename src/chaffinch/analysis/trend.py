@@ -119,7 +119,7 @@ class RoundAnswer:
         scale = self._scale
         step = (scale.high - scale.low) / (scale.resolution * self.reports)
         trials = scale.resolution * self.reports
-        return [error_of(scale.noise, trials, step, rounding=self.reports * step**2)]
+        return [error_of(scale.of_sum, trials, step, rounding=self.reports * step**2)]
 
     @property
     def _unknown(self) -> list[UnknownError]:
