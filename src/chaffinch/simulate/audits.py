@@ -20,7 +20,7 @@ from chaffinch.charts.rounding import promise_text
 from chaffinch.errors import GuaranteeNotProven, checks
 from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.plans.parts import Part
-from chaffinch.plans.plan import Plan
+from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.protocols.noise import Floats
 from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples
@@ -234,6 +234,7 @@ def audit(
     of a report does not depend on the answer, and that no dummy reaches the analyzer.
     ``broken`` replaces a step of the pipeline, to see that the audit notices.
     """
+    plan = require_devices(plan)
     trials = checks.whole("number of trials", trials, least=_LEAST_TRIALS, most=10**9)
     delta = checks.delta(delta)
     confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)
