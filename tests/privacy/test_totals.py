@@ -153,3 +153,10 @@ def test_a_document_is_read_back(mechanism: NoisyTotals) -> None:
 def test_other_parameters_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         NoisyTotals(**fields)
+
+
+def test_sums_that_take_long_are_said_to() -> None:
+    """A plan claims nothing of them: whoever verifies a file would wait."""
+    assert not NoisyTotals(law="gaussian", scale=10**6).takes_minutes
+    assert NoisyTotals(law="gaussian", scale=10**6, counts=10_000).takes_minutes
+    assert not NoisyTotals(law="laplace", scale=2**39, counts=10_000).takes_minutes

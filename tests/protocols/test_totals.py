@@ -12,6 +12,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
+from chaffinch.planning import price
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.numerics.discrete_noise import GaussianSum
 from chaffinch.protocols import Totals
@@ -127,6 +128,25 @@ def test_messages_and_totals_make_no_plan() -> None:
         )
         with pytest.raises(InvalidInput, match="of one view"):
             Plan("", named, 1000, 1000, 1000, 1, 3.0, 1e-6)
+
+
+def test_plans_are_explained_without_devices() -> None:
+    survey = cf.Survey({"town": CHOICE, "age": cf.Number(0, 99)}, by={"age": "town"})
+    said = planned(survey).explain()
+    assert "This counts on one party that holds the answers, adds them up" in said
+    assert "of the range. The answers are added up, and discrete Laplace noise" in said
+    assert "are counted together" in said
+    for word in ("shuffler", "device", "slot", "dishonest", "collude", "message"):
+        assert word not in said
+
+
+def test_a_price_is_that_of_the_plan() -> None:
+    (one,) = price(cf.Bit(), users=10_000, epsilons=[1.0], delta=1e-6, view="totals")
+    made = planned(cf.Bit(), users=10_000)
+    assert (one.plan, one.protocol) == (made.margin(), "totals, discrete Laplace")
+    assert one.centre is not None
+    assert one.plan is not None
+    assert one.plan < 1.2 * one.centre
 
 
 # ---------------------------------------------------------------- what is added up

@@ -53,8 +53,9 @@ def _of_totals(plan: Plan) -> list[str]:
 
 
 def _adding_up(plan: Plan, part: Part) -> str:
-    done = f"{_crossing(plan, part)}{part.protocol.sentence()}"
-    return f"{part.name}: {done}. {_exactness(plan, part)}."
+    before, done = _crossing(plan, part), part.protocol.sentence()
+    done = done[:1].upper() + done[1:] if before else done
+    return f"{part.name}: {before}{done}. {_exactness(plan, part)}."
 
 
 _DONE = {MESSAGES: "sent", TOTALS: "counted"}

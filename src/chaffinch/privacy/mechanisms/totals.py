@@ -48,6 +48,7 @@ LAWS = ("laplace", "gaussian")
 CROWD = "any people, added up by one trusted party"
 _LARGEST_SCALE = {"laplace": 1 << 40, "gaussian": 1 << 20}
 """Sums over Gaussian noise take time and memory like its scale."""
+_WIDEST = 1 << 22
 _LEAST_SCALE = Fraction(1, 1 << 20)
 _MOST_COUNTS = 10_000
 _MOST_STEPS = 1 << 20
@@ -110,6 +111,11 @@ class NoisyTotals(Mechanism):
     def local_epsilon(self) -> float:
         """Return infinity: whoever adds up sees the answers."""
         return math.inf
+
+    @property
+    def takes_minutes(self) -> bool:
+        """Return whether Gaussian noise is so wide that its sums take long."""
+        return self.law == "gaussian" and self.counts * self.scale**2 > _WIDEST**2
 
     @property
     def largest_loss(self) -> float:
