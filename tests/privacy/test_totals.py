@@ -75,7 +75,11 @@ def test_sums_of_gaussians_agree_where_both_ways_are_open() -> None:
 def test_delta_falls_as_the_scale_rises(
     mechanism: NoisyTotals, more: Fraction, epsilon: float
 ) -> None:
-    fields = {"law": mechanism.law, "counts": mechanism.counts, "steps": mechanism.steps}
+    fields: dict[str, Any] = {
+        "law": mechanism.law,
+        "counts": mechanism.counts,
+        "steps": mechanism.steps,
+    }
     if mechanism.law == "gaussian" and mechanism.scale < 2:
         return  # between so few places more noise need not be less of a sign, in the last digits
     wider = NoisyTotals(**fields, scale=mechanism.scale + more)
@@ -105,7 +109,7 @@ def test_rounds_are_as_many_counts(mechanism: NoisyTotals, times: int) -> None:
     """Of counts that move by 1 the composition of rounds is the same mechanism of more counts."""
     if mechanism.steps > 1 or mechanism.counts * times > 12:
         return
-    fields = {"law": mechanism.law, "scale": mechanism.scale}
+    fields: dict[str, Any] = {"law": mechanism.law, "scale": mechanism.scale}
     whole = NoisyTotals(**fields, counts=mechanism.counts * times)
     rounds = privacy.compose(mechanism, times=times)
     end = 0.4 * mechanism.counts * times / float(mechanism.scale)

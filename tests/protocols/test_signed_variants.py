@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -43,7 +44,7 @@ def test_ways_to_part_epsilon(question: Question, expected: list[str]) -> None:
     assert [variant.name for variant in Signed.variants(question, 100)] == expected
 
 
-def signed_names(question: Question, **wishes: bool) -> list[str]:
+def signed_names(question: Question, **wishes: Any) -> list[str]:
     found = protocol_variants(question, 100, **wishes)
     return [variant.name for variant in found if variant.name.startswith("signed")]
 

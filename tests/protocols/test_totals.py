@@ -29,7 +29,7 @@ TARGET = cf.Target(1.0, 1e-6)
 CHOICE = cf.Choice(["a", "b", "c"])
 
 
-def planned(question: Question, users: int = 1000, **wishes: Any) -> Plan:
+def planned(question: Question | cf.Survey, users: int = 1000, **wishes: Any) -> Plan:
     return cf.plan(question, users=users, target=TARGET, view="totals", **wishes)
 
 

@@ -182,7 +182,7 @@ kind = "choice"
 values = ["a", "b"]
 """
     (folder / "towns.toml").write_text(survey)
-    table: Columns = {"tea": ["yes"] * 400, "town": ["a"] * 200 + ["b"] * 200}
+    table: Columns = {"tea": ["yes"] * 400, "town": [*["a"] * 200, *["b"] * 200]}
     for number in (1, 2):
         release = cf.run(
             folder / "towns.toml", table, folder / "out", group="b", round=number, again=True
