@@ -10,16 +10,13 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.planning.baselines import (
-    _gaussian_loss,
-    _laplace_loss,
     central_error,
     central_noises,
     local_choice,
     people_with_centre,
 )
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds
+from chaffinch.privacy import NoisyTotals
 from chaffinch.protocols.tuning import _gaussian_delta
-from tests.tiers import chequered
 
 
 def mean_variance(kept: Fraction, law: dict[tuple[int, int], Fraction], values: int) -> float:
@@ -75,46 +72,9 @@ def test_a_centre_takes_the_noise_that_is_smaller() -> None:
     assert central_error(cf.Number(0, 9), 0.5, 1e-6) == pytest.approx(2 * math.sqrt(2), rel=1e-4)
 
 
-def enumerated_delta(weights: dict[int, Fraction], counts: int, steps: int) -> Fraction:
-    """Return delta at e^ε = 3/2 of independent noise on so many counts that all move."""
-    total, power, found = sum(weights.values()), Fraction(3, 2), Fraction(0)
-    for outcome in product(weights, repeat=counts):
-        here = math.prod((weights[k] for k in outcome), start=Fraction(1))
-        there = math.prod((weights.get(k - steps, Fraction(0)) for k in outcome), start=Fraction(1))
-        found += max(here - power * there, Fraction(0))
-    return found / total**counts
-
-
-def proven_delta(loss: GridLoss, counts: int) -> float:
-    return Rounds(((loss, counts),)).upper_delta(math.log(1.5))
-
-
-@pytest.mark.parametrize(
-    ("counts", "steps", "ratio"),
-    chequered([(1, 1), (1, 3), (2, 1), (3, 1)], [Fraction(1, 3), Fraction(1, 2)]),
-)
-def test_delta_of_a_centre_by_enumeration(ratio: Fraction, counts: int, steps: int) -> None:
-    """All outcomes in fractions, of masses ratio^|k| and ratio^(k²); the tails are below 1e-13."""
-    far = 28 if counts < 3 else 16
-    laplace = {k: ratio ** abs(k) for k in range(-far, far + 1)}
-    exact = float(enumerated_delta(laplace, counts, steps))
-    # The move of the last places out of the window shows only there.
-    lost = 4 * counts * steps * float(ratio**far)
-    found = proven_delta(_laplace_loss(float(ratio), steps), counts)
-    assert exact - lost <= found <= (exact + lost) * (1 + 1e-9)
-    gaussian = {k: ratio ** (k * k) for k in range(-far // 2, far // 2 + 1)}
-    exact = float(enumerated_delta(gaussian, counts, steps))
-    sigma = math.sqrt(-0.5 / math.log(ratio))
-    found = proven_delta(_gaussian_loss(sigma, steps, 1e-30), counts)
-    assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-9)
-    # The formula of continuous noise is another number.
-    continuous = _gaussian_delta(math.log(1.5), math.sqrt(counts) * steps / sigma)
-    assert abs(found / continuous - 1) > 1e-4
-
-
 def test_little_gaussian_noise_on_whole_numbers_is_not_the_continuous_one() -> None:
     """There the formula promises too much: a quarter of the delta that is true."""
-    true = Rounds(((_gaussian_loss(0.45, 1, 1e-30), 1),)).upper_delta(12.0)
+    true = NoisyTotals(law="gaussian", scale="0.45").delta(12.0).lower
     assert _gaussian_delta(12.0, 1 / 0.45) < 0.25 * true
 
 
@@ -132,8 +92,9 @@ def test_a_centre_keeps_the_promise_and_little_less_noise_does_not(
     counts = {"choice": 2, "flags": 40}.get(question.shape, 1)
     if question.shape != "number":
         laplace, gaussian = (one.parameter for one in noises)
-        less = _laplace_loss(laplace**1.002), _gaussian_loss(gaussian * 0.997, 1, 1e-15)
-        assert all(Rounds(((one, counts),)).upper_delta(epsilon) > delta for one in less)
+        less = {"laplace": 0.998 / -math.log(laplace), "gaussian": 0.997 * gaussian}
+        for law, scale in less.items():
+            assert NoisyTotals(law=law, scale=scale, counts=counts).delta(epsilon).lower > delta
 
 
 def test_the_same_share_of_fewer_people() -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds
+from chaffinch.privacy import NoisyTotals
 from chaffinch.privacy.numerics.roots import find_largest
+from chaffinch.protocols.noise import TotalsNoise
 from chaffinch.protocols.tuning import gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
 
@@ -20,8 +22,6 @@ _LARGEST_EPSILON = 300.0
 """Beyond it a centre adds no noise to speak of, and masses leave the range of floats."""
 _LAPLACE = "discrete Laplace"
 _STEPS = 64
-_LEFT_OUT = 1e-6
-"""The part of delta that the tails of Gaussian noise may cost."""
 
 
 class _LocalResponse(NamedTuple):
@@ -95,9 +95,8 @@ def central_noises(question: Question, epsilon: float, delta: float) -> list[_Ce
     """Return the least discrete Laplace and discrete Gaussian noise that keeps a promise.
 
     One person who is replaced moves one count of a bit by 1, two of a choice, all of flags, and
-    a sum by its range. Delta is that of the noise on whole numbers itself, summed over its
-    losses (``Rounds``), not of its continuous limit. Of log-concave noise the largest move is
-    the worst: the best tests are thresholds, and these find a larger move more often.
+    a sum by its range. Delta is that of the noise on whole numbers itself (``NoisyTotals``),
+    not of its continuous limit.
 
     >>> from chaffinch.questions import Bit, Choice
     >>> for one in central_noises(Choice(["a", "b"]), 1.0, 1e-6):
@@ -142,57 +141,21 @@ def people_with_centre(error: float, people: int, central: float) -> int:
     return max(1, math.ceil(people * min(central / error, 1.0)))
 
 
-def _laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
-    # Noise with masses like ratio^|k| is moved by s steps. The loss of k is
-    # ln(1/ratio)·(|k − s| − |k|), where |k − s| − |k| is s − 2k between 0 and s, and ±s beyond.
-    inner = np.arange(1, steps)
-    below = (1.0 - ratio) / (1.0 + ratio)
-    mass = np.concatenate(
-        [[ratio**steps / (1 + ratio)], below * ratio ** inner[::-1], [1 / (1 + ratio)]]
-    )
-    places = np.concatenate([[-steps], steps - 2 * inner[::-1], [steps]])
-    return GridLoss(-math.log(ratio), places.astype(np.int64), mass)
-
-
-def _gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
-    # Noise with masses like e^(−k²/2σ²) is moved by s steps. The loss of k is s·(s − 2k)/(2σ²).
-    last = math.ceil(sigma * math.sqrt(-2.0 * math.log(tail))) + 1
-    places = np.arange(last, -last - 1, -1)
-    heights = np.exp(-0.5 * (places / sigma) ** 2)
-    total = float(heights.sum())
-    # Masses beyond the window count as infinite losses. After k they fall by e^(−(2k + 1)/2σ²) at
-    # least, so that a geometric series bounds each of the two tails; the sum is rounded up.
-    beyond = math.exp(-0.5 * ((last + 1) / sigma) ** 2) / -math.expm1(-(last + 1.5) / sigma**2)
-    held = heights > 0
-    return GridLoss(
-        steps / (2.0 * sigma**2),
-        steps - 2 * places[held],
-        heights[held] / total,
-        2.0 * beyond / total * (1 + 1e-9),
-    )
-
-
 def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise:
     # With so small a loss no delta is needed at all; rounded down, so that this holds in floats.
     pure = epsilon / moved / steps * (1 - 1e-12)
 
     def reached(loss: float) -> float:
-        if loss <= pure:
-            return 0.0
-        return Rounds(((_laplace_loss(math.exp(-loss), steps), moved),)).upper_delta(epsilon)
+        return _proven("laplace", loss, moved, steps).delta_bound(epsilon)
 
     loss = find_largest(_log_excess(reached, delta), pure, least=pure, most=2.0 * epsilon) or pure
-    ratio = math.exp(-loss)
-    error = math.sqrt(2.0 * ratio) / (1.0 - ratio) / steps
-    return _CentralNoise(_LAPLACE, ratio, error, reached(loss), steps)
+    error = _error("laplace", loss, steps)
+    return _CentralNoise(_LAPLACE, math.exp(-loss), error, reached(loss), steps)
 
 
 def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise | None:
-    def loss(inverse: float) -> GridLoss:
-        return _gaussian_loss(1.0 / inverse, steps, _LEFT_OUT * delta / moved)
-
     def reached(inverse: float) -> float:
-        return Rounds(((loss(inverse), moved),)).upper_delta(epsilon)
+        return _proven("gaussian", inverse, moved, steps).delta_bound(epsilon)
 
     mu = gaussian_mu(epsilon, delta)
     guess = mu / math.sqrt(moved) / steps
@@ -205,11 +168,16 @@ def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _Ce
     )
     if inverse is None:
         return None
-    found = loss(inverse)
-    noise = (steps - found.places) / 2
-    error = math.sqrt(float((noise**2 * found.mass).sum())) / steps
-    sigma = 1.0 / inverse / steps
+    error, sigma = _error("gaussian", inverse, steps), 1.0 / inverse / steps
     return _CentralNoise("discrete Gaussian", sigma, error, reached(inverse), steps)
+
+
+def _proven(law: str, inverse: float, moved: int, steps: int) -> NoisyTotals:
+    return NoisyTotals(law=law, scale=1 / Fraction(inverse), counts=moved, steps=steps)
+
+
+def _error(law: str, inverse: float, steps: int) -> float:
+    return math.sqrt(TotalsNoise(law, 1 / Fraction(inverse)).one) / steps
 
 
 def _log_excess(reached: Callable[[float], float], delta: float) -> Callable[[float], float]:
