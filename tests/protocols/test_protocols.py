@@ -538,4 +538,4 @@ def test_what_a_device_does_in_words(protocol: Protocol, words: str) -> None:
 
 
 def test_every_protocol_is_listed_once() -> None:
-    assert len({protocol.kind for protocol in every_protocol()}) == len(every_protocol()) == 6
+    assert len({protocol.kind for protocol in every_protocol()}) == len(every_protocol()) == 7
