@@ -185,7 +185,7 @@ values = ["a", "b"]
     table: Columns = {"tea": ["yes"] * 400, "town": [*["a"] * 200, *["b"] * 200]}
     for number in (1, 2):
         release = cf.run(
-            folder / "towns.toml", table, folder / "out", group="b", round=number, again=True
+            folder / "towns.toml", table, folder / str(number), group="b", round=number, again=True
         )
         assert (release.round, release.reports, release.of_totals) == (number, 200, True)
     assert release.table()[0].standard_error == pytest.approx(math.sqrt(2) * 1.0, rel=0.1)
