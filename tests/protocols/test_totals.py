@@ -307,3 +307,12 @@ def test_less_noise_than_promised_is_seen() -> None:
     quieter = replace(made, parts=(replace(part, protocol=replace(law, scale=law.scale / 2)),))
     found = simulate(made, uniform(made, 1000), runs=20_000, seed=5, devices=quieter)
     assert not found.ok
+
+
+def test_sums_of_any_size_are_exact() -> None:
+    people = (1 << 23) + 10
+    how = Totals("gaussian", Fraction(300), 256)
+    (found,) = how.add_up(cf.Number(0, 1), np.ones(people), SeededWords(1)).tolist()
+    assert found == people << 40
+    with pytest.raises(InvalidInput, match="answers"):
+        how.add_up(cf.Number(0, 1), np.array([0.5, np.nan]), SeededWords(1))

@@ -115,7 +115,9 @@ class Local:
     ) -> Tally:
         """Return the totals of a table with the noise of a plan for totals, drawn once.
 
-        Exact sums are kept in memory only, and are gone with this call.
+        Exact sums are kept in memory only, and are gone with this call. Every call draws noise
+        anew: it is another release of the same table, and no record or ledger knows of it.
+        ``chaffinch.run`` keeps both.
         """
         require_plan(plan).verify()
         origin = Origin.of(plan, round)

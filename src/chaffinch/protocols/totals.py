@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _FINE = 40
 """Numbers are added up in multiples of 2⁻⁴⁰ of their range: thousands fit into 64 bits."""
+_HALF = _FINE // 2
 _STEPS_OF_NOISE = 256
 """So many steps make a standard deviation of a sum, if that many are allowed."""
 _MOST_STEPS = 1000
@@ -110,9 +111,13 @@ class Totals(Protocol):
         if self.resolution is None:
             return np.asarray(np.asarray(answers, np.int64).reshape(len(answers), -1).sum(axis=0))
         if self.together:
-            fine = np.rint(np.asarray(answers, np.float64) * (1 << _FINE)).astype(np.int64)
-            # Whole numbers of any size: a sum over millions of people has no room in 64 bits.
-            return np.array([int(fine.sum())], dtype=object)
+            shares = np.asarray(answers, np.float64)
+            if not ((shares >= 0) & (shares <= 1)).all():
+                raise InvalidInput("answers", "from 0 to 1", Unquoted("others"))
+            fine = np.rint(shares * (1 << _FINE)).astype(np.int64)
+            # Upper and lower bits apart: a sum over millions of people has no room in 64 bits.
+            upper, lower = int((fine >> _HALF).sum()), int((fine & ((1 << _HALF) - 1)).sum())
+            return np.array([(upper << _HALF) + lower], dtype=object)
         # Who is above a step is above all before it.
         steps = round_by_chance(answers, self.resolution, words)
         above = np.bincount(steps, minlength=self.resolution + 1)

@@ -52,7 +52,7 @@ def release_statement(release: Release) -> Statement:
         trust=_trust_sentence(release),
         guarantee=_guarantee_sentence(release),
         terms=(
-            *guarantee_terms(promise, unit=unit, one_party=release.one_party),
+            *guarantee_terms(promise, unit=unit, one_party=_held_here(release)),
             *_local_terms(release),
             ("Reports", f"{release.reports:,}"),
         ),
@@ -88,7 +88,7 @@ def _byline(release: Release) -> tuple[str, ...]:
 
 def _seen(release: Release) -> str:
     """Return what the promise counts as seen; earlier releases only where it covers them."""
-    if not release.one_party:
+    if not _held_here(release):
         return "everything that was collected"
     return "this release" if release.together is None else "all of these releases"
 
@@ -173,7 +173,12 @@ def _guarantee_sentence(release: Release) -> str:
 
 
 def _sentence(release: Release, guarantee: Guarantee) -> str:
-    return guarantee.of_one_party if release.one_party else str(guarantee)
+    return guarantee.of_one_party if _held_here(release) else str(guarantee)
+
+
+def _held_here(release: Release) -> bool:
+    """Return whether one party held the answers and added the noise."""
+    return release.one_party or release.of_totals
 
 
 def _trust_sentence(release: Release) -> str:
@@ -221,7 +226,7 @@ def _crossed_advice(release: Release) -> tuple[str, ...]:
 
 def _local_terms(release: Release) -> Iterator[Pair]:
     """Yield what is left if parties collude, where there is more than one."""
-    if release.one_party:
+    if _held_here(release):
         return
     local, what = _whole_promise(release).local_epsilon, "if shuffler and analyzer collude"
     if math.isinf(local):
@@ -234,7 +239,7 @@ def _reading_advice(release: Release) -> tuple[str, ...]:
     level = percent_text(release.level)
     who = (
         "here, by whoever ran this, who holds the table and knows the exact numbers"
-        if release.one_party
+        if _held_here(release)
         else "before it was sent, and whoever counted does not know the exact numbers"
     )
     what = "the totals" if release.of_totals else "each answer"
