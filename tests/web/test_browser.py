@@ -374,7 +374,8 @@ def test_two_tabs_and_a_server_that_ends(chromium: Browser, folder: Path) -> Non
             process.wait(30)
             visit.page.get_by_label("how many people").fill("7000")
             expect(visit.page.locator("#faults")).to_contain_text("does not answer")
-            assert all("ERR_CONNECTION_REFUSED" in one for one in visit.wrong)
+            # Refused, or cut off while an answer was awaited.
+            assert all("net::ERR_" in one for one in visit.wrong), visit.wrong
             visit.wrong.clear()
 
 
