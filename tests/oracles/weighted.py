@@ -165,7 +165,6 @@ def deltas(
 
     They leave out what lies beyond ``size``.
     """
-    layout = noise.layout
     groups, moved = _group_codes(noise, number, other)
     weights, ratios = np.ones(1), np.ones(1)
     pairs = [(noise.of_codes, one) for one in groups]
@@ -190,7 +189,6 @@ def deltas(
         with np.errstate(divide="ignore"):
             count = np.searchsorted(quotients, 1 / factors, side="left")
         found.append(float((weights * (one[count] - factors * two[count])).sum()))
-    assert layout.steps >= max(number, other)
     return found, max(missing, 0.0) + 1e-12
 
 

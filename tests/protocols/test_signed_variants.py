@@ -13,7 +13,8 @@ from scipy import stats
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed, protocol_variants
 from chaffinch.protocols.base import Setting
-from chaffinch.protocols.signed import Digit, _number_room, _steps_for, signed_variant
+from chaffinch.protocols.bursts import room_for
+from chaffinch.protocols.signed import Digit, _steps_for, signed_variant
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.cases import each_case
 
@@ -144,7 +145,7 @@ def test_steps_follow_the_crowd_epsilon_and_messages(
 
 @pytest.mark.parametrize("ratio", [0.9999, 0.999], ids=["too much on average", "too much at times"])
 def test_noise_that_fits_no_report_gets_no_room(ratio: float) -> None:
-    assert _number_room(NoiseMessages(((ratio, ()),), 1.0), 1e-12) == 0
+    assert room_for(NoiseMessages(((ratio, ()),), 1.0), 1e-12) == 0
 
 
 @pytest.mark.parametrize("room", [3, 4, 5, 8])

@@ -6,6 +6,7 @@ rates n times smaller (Poisson splitting). All chances are whole numbers of 2⁻
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -15,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import sampling
-from chaffinch.protocols.base import GRAIN
+from chaffinch.privacy.numerics.floods import NoiseMessages
+from chaffinch.protocols.base import GRAIN, Setting
 from chaffinch.sampling import SCALE, ChanceTable, Words, bernoulli
 
+LARGEST_RATIO, LARGEST_ROOM = Fraction((1 << 30) - 1, 1 << 30), 4096
+"""No useful plan comes near these; work and memory of its laws follow them."""
 _NEVER = Decimal("1e-55")
 EXACT = Context(prec=60)
 """Entries are whole numbers of 2⁻¹²⁸, about 3e-39: what 60 digits round is far below one."""
@@ -85,6 +89,26 @@ class Bursts:
         number[number == len(self.number.weights)] = 0
         owner = np.repeat(np.arange(senders), number)
         return senders, owner, self.kinds.draw(words, len(owner))
+
+
+def dropped_chance(setting: Setting) -> float:
+    """Return the chance with which noise of one report may not fit.
+
+    What does not fit costs (1 + e^epsilon) times its chance, for every user; half of what it
+    may cost is left to the rounding of tables.
+    """
+    return setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd / 2
+
+
+def room_for(noise: NoiseMessages, chance: float) -> int:
+    """Return a room that is too small with this chance; none at all if none is large enough.
+
+    Nothing is proven of a report without room, quickly: the planner tries another one.
+    """
+    if noise.mean > LARGEST_ROOM:
+        return 0
+    room = noise.size_within(chance, most=LARGEST_ROOM)
+    return room if room < LARGEST_ROOM else 0
 
 
 def series(ratio: Decimal, size: int) -> list[Decimal]:

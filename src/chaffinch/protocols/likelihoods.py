@@ -218,13 +218,13 @@ class WeightedLikelihood(Likelihood):
         flood, total = self.seen.flood, self.seen.total
         # With the person one more code of the upper end is an answer, and one less of the lower.
         others = self.people - self.held - 1
-        found = _log_of(flood, high - self.held - 1) - _log_of(flood, high - self.held)
-        found += _log_of(flood, low - others) - _log_of(flood, low - others - 1)
+        found = _log_ratio(_log_of(flood, high - self.held - 1), _log_of(flood, high - self.held))
+        found += _log_ratio(_log_of(flood, low - others), _log_of(flood, low - others - 1))
         middle = self.tops * self.grain // 2
         moved = counts @ np.array(self.weights) + middle * (others + 1 - self.held)
         place = moved // self.grain - self.seen.start
-        found += _log_of(total, place - self.tops) - _log_of(total, place)
-        return np.clip(np.nan_to_num(found), -_SURE, _SURE)
+        found += _log_ratio(_log_of(total, place - self.tops), _log_of(total, place))
+        return np.clip(found, -_SURE, _SURE)
 
 
 def _log_of(law: Floats, places: Counts) -> Floats:

@@ -44,7 +44,17 @@ from chaffinch.protocols.base import (
     number_question,
     round_by_chance,
 )
-from chaffinch.protocols.bursts import EXACT, Bursts, decimal_of, geometric_rate, series
+from chaffinch.protocols.bursts import (
+    EXACT,
+    LARGEST_RATIO,
+    LARGEST_ROOM,
+    Bursts,
+    decimal_of,
+    dropped_chance,
+    geometric_rate,
+    room_for,
+    series,
+)
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below
 from chaffinch.wire.batches import Counts
@@ -57,8 +67,6 @@ if TYPE_CHECKING:
 _SIGNS = "+\N{MINUS SIGN}"
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
-_LARGEST_RATIO, _LARGEST_ROOM = Fraction((1 << 30) - 1, 1 << 30), 4096
-"""No useful plan of a count comes near these; work and memory of its laws follow them."""
 _MOST_STEPS = 1000
 _NUMBER_WAYS = ((1, 0.75), (1, 0.9), (2, 0.9))
 """In how many digits a number is sent, and which part of epsilon goes to the noise of the sum."""
@@ -77,7 +85,7 @@ class Digit:
     steps: int
 
     def __post_init__(self) -> None:
-        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
+        check_chance("ratio", self.ratio, below=LARGEST_RATIO)
         checks.whole("number of steps", self.steps, least=1, most=_MOST_STEPS)
         for rate in self.flood:
             if rate:
@@ -121,7 +129,7 @@ class Signed(Protocol):
 
     def __post_init__(self) -> None:
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
-        checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
+        checks.whole("room for noise", self.room, most=LARGEST_ROOM)
         if self.finer is not None and not (self.finer and self.steps is not None):
             raise InvalidInput("finer digits", "some, behind a first digit", Unquoted("others"))
         checks.whole("number of steps", self.resolution, least=1, most=_MOST_STEPS)
@@ -217,7 +225,7 @@ class Signed(Protocol):
     def concentrated(self, question: Question, factor: Fraction) -> Signed:
         """Return the same noise cut for fewer users, with room for nearly all of it."""
         cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
-        room = cut._bursts(question).size_within(LITTLE_NOISE, most=_LARGEST_ROOM)  # noqa: SLF001 - of its own class
+        room = cut._bursts(question).size_within(LITTLE_NOISE, most=LARGEST_ROOM)  # noqa: SLF001 - of its own class
         return replace(cut, room=max(room, self.room))
 
     def overflow(self, question: Question) -> float:
@@ -471,7 +479,7 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
         goal = protocols.tuning.SignedGoal(
             split, mu, setting.delta, 2 if shape == "choice" else 1, least_share
         )
-        allowed = _dropped(setting)
+        allowed = dropped_chance(setting)
         # Noise is shared out per value: a device has as many shares as there are values.
         ratio, flood = protocols.tuning.tune_signed(
             goal, values / setting.crowd, _MOST_ROOM, allowed
@@ -492,15 +500,6 @@ def _room(noise: NoiseMessages, chance: float) -> int:
     return noise.size_within(chance, most=2 * _MOST_ROOM)
 
 
-def _dropped(setting: Setting) -> float:
-    """Return the chance with which noise of one report may not fit.
-
-    What does not fit costs (1 + e^epsilon) times its chance, for every user; half of what it
-    may cost is left to the rounding of tables.
-    """
-    return setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd / 2
-
-
 def _number_variant(count: int, split: float, most_messages: int) -> Variant:
     """Return a number in one digit or in two, with so much of epsilon for the sum."""
 
@@ -514,21 +513,10 @@ def _number_variant(count: int, split: float, most_messages: int) -> Variant:
         ]
         first, finer = digits[0], tuple(digits[1:]) or None
         found = Signed(first.ratio, first.flood, setting.crowd, 0, first.steps, finer)
-        return replace(found, room=_number_room(_messages(found, 1), _dropped(setting)))
+        return replace(found, room=room_for(_messages(found, 1), dropped_chance(setting)))
 
     digits = "one digit" if count == 1 else "two digits"
     return Variant(f"{_name(None)}, {digits}, {split:.0%} of epsilon for the sum", make)
-
-
-def _number_room(noise: NoiseMessages, chance: float) -> int:
-    """Return a room that is too small with this chance; none at all if none is large enough.
-
-    Nothing is proven of a report without room, quickly: the planner tries another one.
-    """
-    if noise.mean > _LARGEST_ROOM:
-        return 0
-    room = noise.size_within(chance, most=_LARGEST_ROOM)
-    return room if room < _LARGEST_ROOM else 0
 
 
 def _steps_for(crowd: int, epsilon: float, count: int, most_messages: int) -> tuple[int, ...]:

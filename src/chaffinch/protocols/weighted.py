@@ -42,7 +42,17 @@ from chaffinch.protocols.base import (
     number_question,
     round_by_chance,
 )
-from chaffinch.protocols.bursts import EXACT, Bursts, decimal_of, geometric_rate, series
+from chaffinch.protocols.bursts import (
+    EXACT,
+    LARGEST_RATIO,
+    LARGEST_ROOM,
+    Bursts,
+    decimal_of,
+    dropped_chance,
+    geometric_rate,
+    room_for,
+    series,
+)
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below
 from chaffinch.wire.batches import Counts
@@ -52,8 +62,7 @@ if TYPE_CHECKING:
     from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
     from chaffinch.protocols.tuning import SignedGoal
 
-_LARGEST_RATIO, _LARGEST_ROOM, _MOST_STEPS = Fraction((1 << 30) - 1, 1 << 30), 4096, 1 << 20
-_MOST_CODES = 1 << 17
+_MOST_STEPS, _MOST_CODES = 1 << 20, 1 << 17
 _SPLITS = (0.81, 0.87)
 """Which part of epsilon goes to the noise of the sum; the rest goes to the floods."""
 
@@ -83,14 +92,14 @@ class Weighted(Protocol):
 
     kind: ClassVar[str] = "weighted"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(6.1e-5, 2.7e-7, 3.1e-8, 2.0e-8)
     sizes_tell_noise: ClassVar[bool] = True
     clear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
-        checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
-        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
+        checks.whole("room for noise", self.room, most=LARGEST_ROOM)
+        check_chance("ratio", self.ratio, below=LARGEST_RATIO)
         self._seen(Fraction(1))  # which checks all other parameters
         if self.resolution > _MOST_STEPS or self.layout.size > _MOST_CODES:
             rule = f"of at most {_MOST_STEPS:,} steps and {_MOST_CODES:,} codes"
@@ -168,7 +177,7 @@ class Weighted(Protocol):
     def concentrated(self, question: Question, factor: Fraction) -> Weighted:  # noqa: ARG002
         """Return the same noise cut for fewer users, with room for nearly all of it."""
         cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
-        room = cut._messages.size_within(LITTLE_NOISE, most=_LARGEST_ROOM)  # noqa: SLF001 - of its own class
+        room = cut._messages.size_within(LITTLE_NOISE, most=LARGEST_ROOM)  # noqa: SLF001 - of its own class
         return replace(cut, room=max(room, self.room))
 
     def overflow(self, question: Question) -> float:  # noqa: ARG002
@@ -388,15 +397,8 @@ def _variant(split: float, *, whole: bool) -> Variant:
         """Return the protocol of about the shift mu, with room for nearly all its noise."""
         goal = protocols.tuning.SignedGoal(split, mu, setting.delta)
         found = _tuned(goal, setting.crowd, whole=whole)
-        # What does not fit costs (1 + e^epsilon) times its chance, for every user; half of what it
-        # may cost is left to the rounding of tables.
-        grown = 1.0 + math.exp(min(setting.epsilon, 700.0))
-        cutting = setting.cutting / grown / setting.crowd / 2
         messages = found._messages  # noqa: SLF001 - of its own class
-        if messages.mean > _LARGEST_ROOM:
-            return found
-        room = messages.size_within(cutting, most=_LARGEST_ROOM)
-        return replace(found, room=room if room < _LARGEST_ROOM else 0)
+        return replace(found, room=room_for(messages, dropped_chance(setting)))
 
     codes = "one code" if whole else "two codes"
     return Variant(f"weighted, {codes}, {split:.0%} of epsilon for the sum", make)

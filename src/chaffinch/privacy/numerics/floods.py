@@ -78,6 +78,7 @@ class Flood:
         # Near 1 the ratio has no digits left that a float could show; 1 − b has all of them.
         rest = float(1 - self.ratio)
         # E[e^(tW)] = exp(Σ λ_k(e^(tk) − 1))·(1 − b)/(1 − b·e^t) is finite for t below this pole.
+        # Without geometric pairs there is no pole; any tilt of a long reach will do.
         pole = -math.log1p(-rest) if rest < 0.5 else -math.log(float(self.ratio) or 5e-324)
         # Any tilt gives a bound; e^(tilt·K) must stay a float.
         most = min(pole, 300.0 / len(sizes)) if len(sizes) else pole
