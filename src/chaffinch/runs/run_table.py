@@ -88,9 +88,12 @@ def run(  # noqa: PLR0913 - what the command has options for
     name ``key``), before anybody has it. If the run is interrupted after that, the same call
     finishes it without another charge: in the same ``out``, or from the state folder, where the
     release is kept until it is returned. Only without ``out``, that of a stream or an address is
-    lost. A second release of the same data is refused (``DataRepeated``) unless a ledger pays or it
-    is wanted ``again``; then it states what all releases promise together. ``anyway`` accepts a
-    plan of no use, and with ``again`` also releases that together protect nobody.
+    lost. A process killed before the record leaves its results, unpaid, in a hidden folder in
+    ``out`` until the next run, which draws noise anew: keep ``out`` where nobody reads along. One
+    killed when the release is already in place is charged to a ledger again. A second release of
+    the same data is refused (``DataRepeated``) unless a ledger pays or it is wanted ``again``; then
+    it states what all releases promise together. ``anyway`` accepts a plan of no use, and with
+    ``again`` also releases that together protect nobody.
 
     ``level`` is the confidence level of the intervals, ``adjustment`` moves estimates to what is
     possible (``analyze``). ``tell`` receives notes and warnings, ``progress`` each step;
