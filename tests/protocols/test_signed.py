@@ -49,9 +49,9 @@ def draws(protocol: Signed, values: int) -> Iterator[tuple[tuple[int, ...], list
 
     Words of a table are taken from the middle of the cells of its outcomes.
     """
-    table = protocol._table(values)  # noqa: SLF001 - the words are chosen by it
-    some = Fraction(table.bursts.any_burst, 1 << 64)
-    counts, kinds = cells(table.bursts.number.weights), cells(table.bursts.kinds.weights)
+    table = protocol.burst_table(values)
+    some = Fraction(table.any_burst, 1 << 64)
+    counts, kinds = cells(table.number.weights), cells(table.kinds.weights)
     yield ((1 << 64) - 1,), [], 1 - some
     # What is left over in the table of numbers stands for no burst at all.
     yield (0, *pair(counts[-1][0])), [], some * counts[-1][1]
@@ -64,9 +64,9 @@ def draws(protocol: Signed, values: int) -> Iterator[tuple[tuple[int, ...], list
                 # Two values: the lowest bit of a word.
                 last = [(1 << 63) + place for place in places]
                 noise = [
-                    2 * (place + int(table.digits[kind])) + sign
+                    2 * (place + int(table.parts[kind, 0])) + sign
                     for place, kind in zip(places, chosen, strict=True)
-                    for sign, times in enumerate((table.pluses[kind], table.minuses[kind]))
+                    for sign, times in enumerate(table.parts[kind, 1:])
                     for _ in range(times)
                 ]
                 kept = noise if len(noise) <= protocol.room else []
@@ -113,21 +113,20 @@ def test_a_device_sends_its_answer_and_the_bursts_of_its_table(case: str) -> Non
 
 def table_law(protocol: Signed, values: int) -> dict[Row, float]:
     """Return the law of one report's noise as the table has it: pluses and minuses by value."""
-    table = protocol._table(values)  # noqa: SLF001 - what is checked
-    some = table.bursts.any_burst / 2.0**64
+    table = protocol.burst_table(values)
+    some = table.any_burst / 2.0**64
     none = (0,) * (2 * values * len(protocol.digits))
-    chances = [weight / 2.0**128 for weight in (*table.bursts.kinds.weights, 0)]
+    chances = [weight / 2.0**128 for weight in (*table.kinds.weights, 0)]
     chances[-1] = 1.0 - sum(chances)
     total: defaultdict[Row, float] = defaultdict(float)
-    total[none] = 1.0 - some * sum(table.bursts.number.weights) / 2.0**128
+    total[none] = 1.0 - some * sum(table.number.weights) / 2.0**128
     now = {none: 1.0}
-    for weight in table.bursts.number.weights[1:]:
+    for weight in table.number.weights[1:]:
         if weight / 2.0**128 < 1e-17:
             break
         step: defaultdict[Row, float] = defaultdict(float)
         for row, mass in now.items():
-            kinds = zip(table.digits, table.pluses, table.minuses, chances, strict=True)
-            for digit, plus, minus, chance in kinds:
+            for (digit, plus, minus), chance in zip(table.parts, chances, strict=True):
                 for place in range(values):
                     more, code = list(row), 2 * (place + int(digit))
                     more[code] += int(plus)
@@ -237,31 +236,29 @@ def test_the_charge_covers_what_does_not_fit_and_little_more(protocol: Signed) -
 
 def test_the_table_of_a_device_is_the_law_but_for_the_last_bits() -> None:
     protocol = Signed(QUARTER, (Fraction(3, 4), QUARTER), 1000, 30)
-    table = protocol._table(1)  # noqa: SLF001 - what is checked
+    table = protocol.burst_table(1)
     with mpmath.workdps(60):
         total = -2 * mpmath.log(mpmath.mpf(3) / 4) + 1
         mean = total / 1000
         unit = mpmath.mpf(2) ** -128
-        some = mpmath.mpf(table.bursts.any_burst) / 2**64
+        some = mpmath.mpf(table.any_burst) / 2**64
         assert 0 <= some - (1 - mpmath.exp(-mean)) <= mpmath.mpf(2) ** -64
-        for count, weight in enumerate(table.bursts.number.weights[1:], start=1):
+        for count, weight in enumerate(table.number.weights[1:], start=1):
             exact = mpmath.exp(-mean) * mean**count / mpmath.factorial(count) / some
             assert 0 <= exact - weight * unit <= 2 * unit
-        for weight, plus, minus in zip(
-            table.bursts.kinds.weights, table.pluses, table.minuses, strict=False
-        ):
+        for weight, (_, plus, minus) in zip(table.kinds.weights, table.parts, strict=False):
             size = int(max(plus, minus))
             rate = protocol.flood[size - 1] if plus == minus else QUARTER**size / size
             exact = mpmath.mpf(rate.numerator) / rate.denominator / total
             assert 0 <= exact - weight * unit <= 2 * unit
-    assert table.bursts.number.weights[0] == 0
-    assert sum(table.bursts.kinds.weights) < SCALE
+    assert table.number.weights[0] == 0
+    assert sum(table.kinds.weights) < SCALE
 
 
 def test_one_report_in_a_billion_users_is_rounded_by_next_to_nothing() -> None:
     protocol = Signed(Fraction(1, 2), (Fraction(1, 2),) * 16, 10**9, 60)
-    table = protocol._table(1)  # noqa: SLF001 - what is checked
-    assert 10**9 * table.bursts.rounding < 1e-26
+    table = protocol.burst_table(1)
+    assert 10**9 * table.rounding < 1e-26
 
 
 # -------------------------------------------------------------------- many at once, and words

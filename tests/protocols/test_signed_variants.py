@@ -75,7 +75,7 @@ def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> Non
     assert isinstance(protocol, Signed)
     assert protocol.cut_for == 1000
     allowed = 1e-8 / (1 + math.e) / 1000 / 2
-    noise = protocol._bursts(question)  # noqa: SLF001 - the law of what must fit
+    noise = protocol.noise_messages(question)
     assert noise.tail(protocol.room + 1) <= 1.000001 * allowed < noise.tail(protocol.room)
 
 
@@ -112,7 +112,7 @@ def test_numbers_have_digits_and_room(place: int, digits: int) -> None:
     assert isinstance(protocol, Signed)
     assert (len(protocol.digits), protocol.cut_for) == (digits, 1000)
     allowed = 1e-8 / (1 + math.e) / 1000 / 2
-    noise = protocol._bursts(NUMBER)  # noqa: SLF001 - the law of what must fit
+    noise = protocol.noise_messages(NUMBER)
     assert noise.tail(protocol.room + 1) <= 1.000001 * allowed < noise.tail(protocol.room)
     split = (0.75, 0.9, 0.9)[place]
     if digits == 1:
@@ -150,19 +150,19 @@ def test_noise_that_fits_no_report_gets_no_room(ratio: float) -> None:
 
 @pytest.mark.parametrize("room", [3, 4, 5, 8])
 def test_every_burst_that_fits_is_drawn(room: int) -> None:
-    table = Signed(QUARTER, (QUARTER,) * 3, 2, room)._table(1)  # noqa: SLF001 - of no answer
-    drawn = [*zip(table.pluses.tolist(), table.minuses.tolist(), strict=True)]
-    signs = {(k, 0) for k in range(1, room + 1)}
-    pairs = {(k, k) for k in (1, 2, 3) if 2 * k <= room}
-    assert set(drawn[:-1]) == signs | {(0, k) for k, _ in signs} | pairs
-    assert (drawn[-1], table.digits[-1]) == ((0, 0), 0), "what is left over is no burst"
+    table = Signed(QUARTER, (QUARTER,) * 3, 2, room).bursts(Bit())
+    drawn = [*map(tuple, table.parts.tolist())]
+    signs = {(0, k, 0) for k in range(1, room + 1)}
+    pairs = {(0, k, k) for k in (1, 2, 3) if 2 * k <= room}
+    assert set(drawn[:-1]) == signs | {(0, 0, k) for _, k, _ in signs} | pairs
+    assert drawn[-1] == (0, 0, 0), "what is left over is no burst"
 
 
 def test_rounding_is_two_units_for_every_entry_of_a_table() -> None:
-    table = Signed(QUARTER, (QUARTER,), 2, 4)._table(1)  # noqa: SLF001 - of no answer
-    bursts, mean = len(table.bursts.number.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
+    table = Signed(QUARTER, (QUARTER,), 2, 4).bursts(Bit())
+    bursts, mean = len(table.number.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
     kinds = 4 + 4 + 1
-    assert table.bursts.rounding * 2.0**128 == pytest.approx(2 * (bursts + kinds * mean), rel=1e-9)
+    assert table.rounding * 2.0**128 == pytest.approx(2 * (bursts + kinds * mean), rel=1e-9)
 
 
 def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> None:
@@ -174,5 +174,5 @@ def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> 
 
 def test_the_rounding_of_tables_is_charged_beside_what_does_not_fit() -> None:
     protocol = Signed(QUARTER, (QUARTER,), 2, 300)
-    assert protocol._bursts(Bit()).tail(301) < 1e-60  # noqa: SLF001 - the law of what must fit
-    assert protocol.overflow(Bit()) >= protocol._table(1).bursts.rounding > 1e-38  # noqa: SLF001 - of no answer
+    assert protocol.noise_messages(Bit()).tail(301) < 1e-60
+    assert protocol.overflow(Bit()) >= protocol.bursts(Bit()).rounding > 1e-38

@@ -15,7 +15,8 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Truth
-from chaffinch.protocols.weighted import Layout, Weighted
+from chaffinch.protocols.weighted import Weighted
+from chaffinch.protocols.weighted_codes import Layout
 from chaffinch.questions import Bit, Number
 from chaffinch.simulate import SeededWords
 from tests import oracles

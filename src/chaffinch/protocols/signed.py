@@ -30,10 +30,7 @@ from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     LEAST_SHARE,
-    LITTLE_NOISE,
-    Coded,
     EncodingSeconds,
-    Protocol,
     Reading,
     Setting,
     Thermometer,
@@ -47,12 +44,13 @@ from chaffinch.protocols.base import (
 from chaffinch.protocols.bursts import (
     EXACT,
     LARGEST_RATIO,
-    LARGEST_ROOM,
     Bursts,
+    Codes,
+    Kind,
+    SharedNoise,
     decimal_of,
     dropped_chance,
     geometric_rate,
-    room_for,
     series,
 )
 from chaffinch.questions import Question
@@ -62,7 +60,7 @@ from chaffinch.wire.batches import Counts
 if TYPE_CHECKING:
     from chaffinch.protocols.joint import SignedTogether
     from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
-    from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
+    from chaffinch.protocols.noise import Draws, Places, SignedNoise, Truth
 
 _SIGNS = "+\N{MINUS SIGN}"
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
@@ -104,7 +102,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class Signed(Protocol):
+class Signed(SharedNoise):
     """The answer in clear, and a share of noise that was cut for ``cut_for`` users.
 
     All of them together send, for every value, a number of pluses and one of minuses that are
@@ -124,23 +122,18 @@ class Signed(Protocol):
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
-    sizes_tell_noise: ClassVar[bool] = True
-    clear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checks.whole("number of users that noise is cut for", self.cut_for, least=1)
-        checks.whole("room for noise", self.room, most=LARGEST_ROOM)
+        super().__post_init__()
         if self.finer is not None and not (self.finer and self.steps is not None):
             raise InvalidInput("finer digits", "some, behind a first digit", Unquoted("others"))
         checks.whole("number of steps", self.resolution, least=1, most=_MOST_STEPS)
 
     def check(self, question: Question) -> None:
-        """Refuse steps of anything but a number, and a question about the spread."""
+        """Refuse steps of anything but a number."""
         super().check(question)
         if (question.shape == "number") != (self.steps is not None):
             raise InvalidInput("number of steps", "given for numbers and only there", self.steps)
-        if getattr(question, "quantiles", False):
-            raise InvalidInput("question", "one about the mean, without quantiles", question.kind)
 
     @cached_property
     def digits(self) -> tuple[Digit, ...]:
@@ -205,14 +198,6 @@ class Signed(Protocol):
             return sum(digit.steps for digit in self.digits)
         return len(self.labels(question)) if question.shape == "flags" else 1
 
-    def report_slots(self, question: Question) -> int:
-        """Return the messages of the answer and the room for noise."""
-        return self.answer_messages(question) + self.room
-
-    def expected_messages(self, question: Question) -> float:
-        """Return the messages of the answer and the mean of the noise."""
-        return self.answer_messages(question) + self._bursts(question).mean
-
     def influence(self, question: Question, slots: int) -> float:
         """Return by how much one report can move a count, or how many ranges a sum.
 
@@ -222,48 +207,8 @@ class Signed(Protocol):
         most = slots * self.weights[0] + self.resolution
         return most / self.noise(question).gain / self.resolution
 
-    def concentrated(self, question: Question, factor: Fraction) -> Signed:
-        """Return the same noise cut for fewer users, with room for nearly all of it."""
-        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
-        room = cut._bursts(question).size_within(LITTLE_NOISE, most=LARGEST_ROOM)  # noqa: SLF001 - of its own class
-        return replace(cut, room=max(room, self.room))
-
-    def overflow(self, question: Question) -> float:
-        """Return how far the noise of one report can be from its law: cut off, or rounded."""
-        chance = self._bursts(question).tail(self.room + 1)
-        # Tables of noise that does not fit anyway need not be made, and may be long.
-        return (
-            chance
-            if chance == 1
-            else chance + self._table(len(self.labels(question))).bursts.rounding
-        )
-
-    def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
-        """Send the answer and, now and then, bursts of noise, which know nothing of it."""
-        held = self._answer_codes(question, np.asarray(answer), words)
-        noise = self._noise_codes(question, 1, words)
-        return np.concatenate([held, noise])
-
-    def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:
-        """Draw which reports have any noise, and their bursts; count what is sent in all."""
-        sent = np.zeros(self.codes(question), np.int64)
-        if question.shape == "number":
-            pluses = self._split(round_by_chance(answers, self.resolution, words)).sum(axis=0)
-            # Codes alternate: a plus at every even place, its minus behind it.
-            sent[::2], sent[1::2] = pluses, len(answers) * self._digit_steps - pluses
-        elif question.shape == "choice":
-            sent[::2] = np.bincount(np.asarray(answers, np.int64), minlength=len(sent) // 2)
-        else:
-            yes = np.asarray(answers, np.int64).reshape(len(answers), -1).sum(axis=0)
-            sent[::2], sent[1::2] = yes, len(answers) - yes
-        noise = self._noise_codes(question, len(answers), words)
-        sent += np.bincount(noise, minlength=len(sent))
-        # In the order of the codes: which of them are noise must not show.
-        return Coded(np.repeat(np.arange(len(sent), dtype=np.uint32), sent))
-
-    def _answer_codes(
-        self, question: Question, answer: NDArray[Any], words: Words
-    ) -> NDArray[np.int64]:
+    def answer_codes(self, question: Question, answer: NDArray[Any], words: Words) -> Codes:
+        """Return a plus or a minus for each value or flag; of each digit of a number, its steps."""
         if question.shape == "number":
             steps, signs = int(round_by_chance(answer.reshape(1), self.resolution, words)[0]), []
             for digit, weight in zip(self.digits, self.weights, strict=True):
@@ -279,36 +224,60 @@ class Signed(Protocol):
         codes[answer.astype(np.intp)] -= 1
         return codes
 
-    def _noise_codes(self, question: Question, reports: int, words: Words) -> NDArray[np.int64]:
-        """Return the codes of the noise of so many reports."""
-        values = len(self.labels(question))
-        table = self._table(values)
-        senders, owner, kinds = table.bursts.draw(words, reports)
-        if not senders:
-            return np.empty(0, np.int64)
-        places = below(words, values, len(owner)).astype(np.int64)
-        # One answer has several values or several digits, never both.
-        places += table.digits[kinds]
-        plus, minus = table.pluses[kinds], table.minuses[kinds]
-        # Noise that does not fit is dropped whole: the chance of that is charged to delta.
-        sizes = np.bincount(owner, weights=plus + minus, minlength=senders)
-        fits = sizes[owner] <= self.room
-        plus, minus, places = plus[fits], minus[fits], places[fits]
-        return np.concatenate([np.repeat(2 * places, plus), np.repeat(2 * places + 1, minus)])
+    def answer_counts(self, question: Question, answers: NDArray[Any], words: Words) -> Codes:
+        """Return how many pluses and minuses many answers have."""
+        sent = np.zeros(self.codes(question), np.int64)
+        if question.shape == "number":
+            pluses = self._split(round_by_chance(answers, self.resolution, words)).sum(axis=0)
+            # Codes alternate: a plus at every even place, its minus behind it.
+            sent[::2], sent[1::2] = pluses, len(answers) * self._digit_steps - pluses
+        elif question.shape == "choice":
+            sent[::2] = np.bincount(np.asarray(answers, np.int64), minlength=len(sent) // 2)
+        else:
+            yes = np.asarray(answers, np.int64).reshape(len(answers), -1).sum(axis=0)
+            sent[::2], sent[1::2] = yes, len(answers) - yes
+        return sent
 
-    def _table(self, values: int) -> _BurstTable:
-        if values not in self._tables:
-            self._tables[values] = _burst_table(self, values)
-        return self._tables[values]
+    def burst_codes(
+        self, question: Question, owner: Codes, parts: Codes, words: Words
+    ) -> tuple[Codes, Codes]:
+        """Draw a value for each burst: one answer has several values or several digits."""
+        digits, plus, minus = parts.T
+        drawn = below(words, len(self.labels(question)), len(owner)).astype(np.int64)
+        fits = self.fit(owner, plus + minus)
+        places = 2 * (drawn + digits)[fits]
+        return np.concatenate([places, places + 1]), np.concatenate([plus[fits], minus[fits]])
 
-    @cached_property
-    def _tables(self) -> dict[int, _BurstTable]:
-        """Return the tables that are made already: a device looks one up for every answer."""
-        return {}
+    def burst_table(self, values: int) -> Bursts:
+        """Return the tables of one report's noise among so many values.
 
-    def _bursts(self, question: Question) -> NoiseMessages:
-        """Return the law of the number of noise messages of one report."""
-        return _messages(self, len(self.labels(question)))
+        The noise of one report is a Poisson number of bursts, each of a uniform value and one of
+        these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, k pairs with λ_k/Λ. Kinds that
+        do not fit into a report are left out: they would be dropped. The kinds of several digits
+        stand one behind another, and Λ is the sum of theirs. Parts of a kind are its digit, pluses
+        and minuses.
+        """
+        rates, kinds = list[Decimal](), list[Kind]()
+        for place, digit in enumerate(self.digits):
+            ratio = decimal_of(digit.ratio)
+            flood = [decimal_of(rate) for rate in digit.flood]
+            # Λ also counts the kinds that are left out: what the table leaves over is theirs.
+            rates += [EXACT.multiply(Decimal(2), geometric_rate(ratio)), *flood]
+            single = [*enumerate(series(ratio, self.room), start=1)]
+            kinds += [(place, k, 0, rate) for k, rate in single]
+            kinds += [(place, 0, k, rate) for k, rate in single]
+            # k pairs are 2k messages.
+            pairs = enumerate(flood[: self.room // 2], start=1)
+            kinds += [(place, k, k, rate) for k, rate in pairs]
+        return Bursts.of(kinds, rates, Fraction(values, self.cut_for))
+
+    def noise_messages(self, question: Question) -> NoiseMessages:
+        """Return the law of bursts of one sign and of pairs, at all values and digits."""
+        parts = tuple(
+            (float(digit.ratio), tuple(float(rate) for rate in digit.flood))
+            for digit in self.digits
+        )
+        return NoiseMessages(parts, len(self.labels(question)) / self.cut_for)
 
     # -------------------------------------------------------------------- what it is worth
 
@@ -341,14 +310,6 @@ class Signed(Protocol):
         # A number counts its steps as reports, so its noise is cut for as many times more of them.
         return protocols.noise.SignedNoise(parts, self.cut_for * self.resolution, gain)
 
-    def standard_error(self, question: Question, reports: int) -> float:
-        """Return the standard error of a count, or of a sum in units of the range."""
-        noise = float(self.noise(question).standard_error(reports * self.resolution))
-        if self.steps is None:
-            return noise
-        # Rounding to steps scatters by at most half of one for every person.
-        return math.hypot(noise, math.sqrt(reports) / 2.0) / self.resolution
-
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:  # noqa: ARG002
         """Return plus minus minus of every value, digits counted by what they are worth."""
         moved = counts[..., ::2] - counts[..., 1::2]
@@ -376,18 +337,6 @@ class Signed(Protocol):
             )
 
         return protocols.likelihoods.DigitsLikelihood(tuple(tells(digit) for digit in self.digits))
-
-    def messages_of_all(self, question: Question, people: int) -> MessageNoise:
-        """Return the messages of the answers, and those of bursts of one sign and of pairs."""
-        noise = self._bursts(question).times(people)
-        answers = people * self.answer_messages(question)
-        return protocols.noise.MessageNoise(answers + noise.mean, noise.variance, noise.grain)
-
-    def least_messages(self, question: Question, users: int) -> int:
-        """Return how many messages a batch must have: fewer would mean that noise is missing."""
-        noise = self._bursts(question).times(users).least(LITTLE_NOISE)
-        # Reports beyond the honest users may be empty: nobody promised that they are not.
-        return users * self.answer_messages(question) + noise
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
@@ -452,11 +401,7 @@ class Signed(Protocol):
             what = f"{' + '.join(str(digit.steps) for digit in self.digits)} messages are sent"
         if self.finer is not None:
             what = f"the number is rounded to {self.resolution} steps, and {what} for its digits"
-        return (
-            f"{what} in clear, among signed decoys of which every device sends a "
-            f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
-            "noise: whoever opens reports must not work with the analyzer)"
-        )
+        return f"{what} in clear, among signed decoys {self.share_words}"
 
 
 def _name(steps: int | None, digits: int = 1) -> str:
@@ -485,8 +430,7 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
             goal, values / setting.crowd, _MOST_ROOM, allowed
         )
         found = Signed(ratio, flood, setting.crowd, 0)
-        room = _room(_messages(found, values), allowed)
-        return replace(found, room=room)
+        return replace(found, room=_room(found.noise_messages(setting.question), allowed))
 
     return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
 
@@ -513,7 +457,7 @@ def _number_variant(count: int, split: float, most_messages: int) -> Variant:
         ]
         first, finer = digits[0], tuple(digits[1:]) or None
         found = Signed(first.ratio, first.flood, setting.crowd, 0, first.steps, finer)
-        return replace(found, room=room_for(_messages(found, 1), dropped_chance(setting)))
+        return found.with_room(setting)
 
     digits = "one digit" if count == 1 else "two digits"
     return Variant(f"{_name(None)}, {digits}, {split:.0%} of epsilon for the sum", make)
@@ -536,59 +480,3 @@ def _steps_for(crowd: int, epsilon: float, count: int, most_messages: int) -> tu
     second = math.ceil(1.3 * wanted / (first + 1)) - 1
     spare = min(most_messages - first - 2, _MOST_STEPS // (first + 1) - 1)
     return first, max(1, min(second, round(14 * epsilon), spare))
-
-
-# ----------------------------------------------------------------------------
-# Tables of one report's noise, in whole numbers of 2⁻¹²⁸.
-
-
-@dataclass(frozen=True, eq=False)
-class _BurstTable:
-    """How a device draws noise, and what the kinds of bursts are made of."""
-
-    bursts: Bursts
-    digits: NDArray[np.int64]
-    pluses: NDArray[np.int64]
-    minuses: NDArray[np.int64]
-
-
-def _messages(protocol: Signed, values: int) -> NoiseMessages:
-    """Return the law of how many messages of noise one report has."""
-    parts = tuple(
-        (float(digit.ratio), tuple(float(rate) for rate in digit.flood))
-        for digit in protocol.digits
-    )
-    return NoiseMessages(parts, values / protocol.cut_for)
-
-
-def _burst_table(protocol: Signed, values: int) -> _BurstTable:
-    """Return the tables of one report's noise among so many values.
-
-    The noise of one report is a Poisson number of bursts, each of a uniform value and one of
-    these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, k pairs with λ_k/Λ. Kinds that
-    do not fit into a report are left out: they would be dropped. The kinds of several digits
-    stand one behind another, and Λ is the sum of theirs.
-    """
-    total, kinds, digits, pluses, minuses = Decimal(0), [], [], [], []
-    sizes = range(1, protocol.room + 1)
-    for place, digit in enumerate(protocol.digits):
-        ratio = decimal_of(digit.ratio)
-        flood = [decimal_of(rate) for rate in digit.flood]
-        single = series(ratio, protocol.room)
-        # k pairs are 2k messages.
-        pairs = flood[: protocol.room // 2]
-        # Λ also counts the kinds that are left out: what the table leaves over is theirs, and sends
-        # nothing.
-        both = EXACT.multiply(Decimal(2), geometric_rate(ratio))
-        for rate in (both, *flood):
-            total = EXACT.add(total, rate)
-        kinds += [*single, *single, *pairs]
-        digits += [place] * (2 * len(single) + len(pairs))
-        pluses += [*sizes, *(0 for _ in sizes), *range(1, len(pairs) + 1)]
-        minuses += [*(0 for _ in sizes), *sizes, *range(1, len(pairs) + 1)]
-    return _BurstTable(
-        bursts=Bursts.of(kinds, total, Fraction(values, protocol.cut_for)),
-        digits=np.array([*digits, 0], np.int64),
-        pluses=np.array([*pluses, 0], np.int64),
-        minuses=np.array([*minuses, 0], np.int64),
-    )

@@ -12,27 +12,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import privacy, protocols
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.weighted import attack_laws
 from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     GRAIN,
-    LITTLE_NOISE,
-    Coded,
     EncodingSeconds,
-    Protocol,
     Reading,
     Setting,
     Thermometer,
@@ -45,32 +42,30 @@ from chaffinch.protocols.base import (
 from chaffinch.protocols.bursts import (
     EXACT,
     LARGEST_RATIO,
-    LARGEST_ROOM,
     Bursts,
+    Codes,
+    SharedNoise,
     decimal_of,
-    dropped_chance,
     geometric_rate,
-    room_for,
     series,
 )
+from chaffinch.protocols.weighted_codes import Layout
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below
 from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:
     from chaffinch.protocols.likelihoods import WeightedLikelihood
-    from chaffinch.protocols.noise import Draws, MessageNoise, Places, SignedNoise, Truth
+    from chaffinch.protocols.noise import Draws, Places, SignedNoise, Truth
     from chaffinch.protocols.tuning import SignedGoal
 
 _MOST_STEPS, _MOST_CODES = 1 << 20, 1 << 17
 _SPLITS = (0.81, 0.87)
 """Which part of epsilon goes to the noise of the sum; the rest goes to the floods."""
 
-Codes = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
-class Weighted(Protocol):
+class Weighted(SharedNoise):
     """A number of ``tops``·2^levels steps as clear codes, and a share of noise cut for ``cut_for``.
 
     ``levels`` has the rates of single units at the levels of each code, the lowest first. The sum
@@ -93,23 +88,14 @@ class Weighted(Protocol):
     kind: ClassVar[str] = "weighted"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
     seconds: ClassVar[EncodingSeconds] = EncodingSeconds(6.1e-5, 2.7e-7, 3.1e-8, 2.0e-8)
-    sizes_tell_noise: ClassVar[bool] = True
-    clear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checks.whole("number of users that noise is cut for", self.cut_for, least=1)
-        checks.whole("room for noise", self.room, most=LARGEST_ROOM)
+        super().__post_init__()
         check_chance("ratio", self.ratio, below=LARGEST_RATIO)
         self._seen(Fraction(1))  # which checks all other parameters
         if self.resolution > _MOST_STEPS or self.layout.size > _MOST_CODES:
             rule = f"of at most {_MOST_STEPS:,} steps and {_MOST_CODES:,} codes"
             raise InvalidInput("weighted number", rule, self.resolution)
-
-    def check(self, question: Question) -> None:
-        """Refuse anything but a number of which the mean is asked."""
-        super().check(question)
-        if getattr(question, "quantiles", False):
-            raise InvalidInput("question", "one about the mean, without quantiles", question.kind)
 
     @cached_property
     def resolution(self) -> int:
@@ -158,14 +144,6 @@ class Weighted(Protocol):
         """Return a code of each group, or one whole code."""
         return len(self.levels) if self.whole_flood is None else 1
 
-    def report_slots(self, question: Question) -> int:
-        """Return the messages of the answer and the room for noise."""
-        return self.answer_messages(question) + self.room
-
-    def expected_messages(self, question: Question) -> float:
-        """Return the messages of the answer and the mean of the noise."""
-        return self.answer_messages(question) + self._messages.mean
-
     def influence(self, question: Question, slots: int) -> float:  # noqa: ARG002
         """Return how many ranges one report can move a sum: all its messages of the largest weight.
 
@@ -174,53 +152,31 @@ class Weighted(Protocol):
         most = int(np.abs(self.layout.weights).max())
         return slots * most / self.resolution + 1.0
 
-    def concentrated(self, question: Question, factor: Fraction) -> Weighted:  # noqa: ARG002
-        """Return the same noise cut for fewer users, with room for nearly all of it."""
-        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
-        room = cut._messages.size_within(LITTLE_NOISE, most=LARGEST_ROOM)  # noqa: SLF001 - of its own class
-        return replace(cut, room=max(room, self.room))
+    def answer_codes(self, question: Question, answer: NDArray[Any], words: Words) -> Codes:  # noqa: ARG002
+        """Return the codes of a number."""
+        steps = round_by_chance(answer.reshape(1), self.resolution, words)
+        return self.layout.answer(steps).ravel()
 
-    def overflow(self, question: Question) -> float:  # noqa: ARG002
-        """Return how far the noise of one report can be from its law: cut off, or rounded."""
-        chance = self._messages.tail(self.room + 1)
-        # Tables of noise that does not fit anyway need not be made, and may be long.
-        return chance if chance == 1 else chance + self._noise.bursts.rounding
-
-    def encode_one(self, question: Question, answer: Any, words: Words) -> Codes:  # noqa: ARG002
-        """Send the codes of the answer and, now and then, bursts that know nothing of it."""
-        steps = round_by_chance(np.asarray(answer).reshape(1), self.resolution, words)
-        held = self.layout.answer(steps)[0]
-        codes, times = self._noise_codes(1, words)
-        return np.concatenate([held, np.repeat(codes, times)])
-
-    def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:  # noqa: ARG002
-        """Draw which reports have any noise, and their bursts; count what is sent in all."""
+    def answer_counts(self, question: Question, answers: NDArray[Any], words: Words) -> Codes:  # noqa: ARG002
+        """Return how often numbers send each code."""
         steps = round_by_chance(answers, self.resolution, words)
-        size = self.layout.size
-        sent = np.bincount(self.layout.answer(steps).ravel(), minlength=size)
-        codes, times = self._noise_codes(len(answers), words)
-        # In the order of the codes: which of them are noise must not show.
-        sent += np.bincount(codes, times, minlength=size).astype(np.int64)
-        return Coded(np.repeat(np.arange(size, dtype=np.uint32), sent))
+        held = self.layout.answer(steps).ravel()
+        return np.asarray(np.bincount(held, minlength=self.layout.size))
 
-    def _noise_codes(self, reports: int, words: Words) -> tuple[Codes, Codes]:
-        """Return codes of the noise of so many reports, and how often each of them is sent."""
-        noise, atoms = self._noise, self.layout.atoms
-        senders, owner, kinds = noise.bursts.draw(words, reports)
-        atom = noise.first[kinds]
-        for choices in np.unique(noise.choices[kinds]):
+    def burst_codes(
+        self, question: Question, owner: Codes, parts: Codes, words: Words
+    ) -> tuple[Codes, Codes]:
+        """Draw the atom of each burst, where it has several to choose from."""
+        del question
+        atoms, (first, choices, times) = self.layout.atoms, parts.T
+        atom = first.copy()
+        for number in np.unique(choices[choices > 1]):
             # Of kinds with several atoms each is as likely as another.
-            if choices == 1:
-                continue
-            some = noise.choices[kinds] == choices
-            atom[some] += below(words, int(choices), int(some.sum())).astype(np.int64)
-        times = noise.times[kinds]
-        # Noise that does not fit is dropped whole: the chance of that is charged to delta.
+            some = choices == number
+            atom[some] += below(words, int(number), int(some.sum())).astype(np.int64)
         lengths = atoms.lengths[atom]
-        sizes = np.bincount(owner, times * lengths, minlength=senders)
-        fits = sizes[owner] <= self.room
-        atom, times, lengths = atom[fits], times[fits], lengths[fits]
-        return atoms.codes_of(atom), np.repeat(times, lengths)
+        fits = self.fit(owner, times * lengths)
+        return atoms.codes_of(atom[fits]), np.repeat(times[fits], lengths[fits])
 
     @cached_property
     def _kinds(self) -> list[tuple[int, int, int, Fraction]]:
@@ -236,25 +192,25 @@ class Weighted(Protocol):
             found += [(first, choices, k, choices * rate) for k, rate in enumerate(flood, start=1)]
         return found
 
-    @cached_property
-    def _noise(self) -> _NoiseTable:
+    def burst_table(self, values: int) -> Bursts:
+        """Return the tables of noise: parts of a kind are its first atom, choices and atoms."""
         kinds = [(*one[:3], decimal_of(one[3])) for one in self._kinds]
         first, _ = self.layout.atoms.parts["tops"]
-        ratio, total = decimal_of(self.ratio), Decimal(0)
-        for *_, rate in kinds:
-            total = EXACT.add(total, rate)
-        total = EXACT.add(total, EXACT.multiply(Decimal(2), geometric_rate(ratio)))
+        ratio = decimal_of(self.ratio)
+        # Of tops also those that do not fit, which the table leaves over.
+        tops = EXACT.multiply(Decimal(2), geometric_rate(ratio))
+        rates = [*(rate for *_, rate in kinds), tops]
         for sign in (0, 1):
             single = enumerate(series(ratio, self.room), start=1)
             kinds += [(first + sign, 1, k, rate) for k, rate in single]
-        # What the table leaves over has more tops than fit, and sends nothing.
-        columns = np.array([[*one[:3]] for one in kinds] + [[first, 1, 0]], np.int64)
-        bursts = Bursts.of([one[3] for one in kinds], total, Fraction(1, self.cut_for))
-        return _NoiseTable(bursts, columns[:, 0], columns[:, 1], columns[:, 2])
+        return Bursts.of(kinds, rates, Fraction(values, self.cut_for))
+
+    def noise_messages(self, question: Question) -> NoiseMessages:  # noqa: ARG002
+        """Return the law of atoms, tops and pairs of tops."""
+        return self._messages
 
     @cached_property
     def _messages(self) -> NoiseMessages:
-        """Return the law of the number of noise messages of one report."""
         atoms, bursts = self.layout.atoms, dict[int, float]()
         pairs, _ = atoms.parts["pairs"]
         for first, choices, times, rate in self._kinds:
@@ -290,12 +246,6 @@ class Weighted(Protocol):
         # A number counts its steps as reports, so its noise is cut for as many times more of them.
         return protocols.noise.SignedNoise((top,), self.cut_for * self.resolution, 1, units)
 
-    def standard_error(self, question: Question, reports: int) -> float:  # noqa: ARG002
-        """Return the standard error of a sum in units of the range."""
-        noise = float(self._law.standard_error(reports * self.resolution))
-        # Rounding to steps scatters by at most half of one for every person.
-        return math.hypot(noise, math.sqrt(reports) / 2.0) / self.resolution
-
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:  # noqa: ARG002
         """Return the weight of all messages, counted from the low end of the range."""
         total = counts @ self.layout.weights + reports * (self.resolution // 2)
@@ -314,17 +264,6 @@ class Weighted(Protocol):
             held=held,
             people=people,
         )
-
-    def messages_of_all(self, question: Question, people: int) -> MessageNoise:
-        """Return the messages of the answers, and those of bursts."""
-        noise = self._messages.times(people)
-        answers = people * self.answer_messages(question)
-        return protocols.noise.MessageNoise(answers + noise.mean, noise.variance, noise.grain)
-
-    def least_messages(self, question: Question, users: int) -> int:
-        """Return how many messages a batch must have: fewer would mean that noise is missing."""
-        noise = self._messages.times(users).least(LITTLE_NOISE)
-        return users * self.answer_messages(question) + noise
 
     def draw_tallies(
         self,
@@ -384,9 +323,7 @@ class Weighted(Protocol):
         count = "one code" if self.whole_flood is not None else f"{len(self.levels)} codes"
         return (
             f"the number is rounded to {self.resolution:,} steps and sent in clear as {count}, "
-            f"among messages that add up to nothing, of which every device sends a "
-            f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
-            "noise: whoever opens reports must not work with the analyzer)"
+            f"among messages that add up to nothing, {self.share_words}"
         )
 
 
@@ -396,9 +333,7 @@ def _variant(split: float, *, whole: bool) -> Variant:
     def make(setting: Setting, mu: float) -> Weighted:
         """Return the protocol of about the shift mu, with room for nearly all its noise."""
         goal = protocols.tuning.SignedGoal(split, mu, setting.delta)
-        found = _tuned(goal, setting.crowd, whole=whole)
-        messages = found._messages  # noqa: SLF001 - of its own class
-        return replace(found, room=room_for(messages, dropped_chance(setting)))
+        return _tuned(goal, setting.crowd, whole=whole).with_room(setting)
 
     codes = "one code" if whole else "two codes"
     return Variant(f"weighted, {codes}, {split:.0%} of epsilon for the sum", make)
@@ -534,188 +469,3 @@ def _drawable(rates: NDArray[np.float64]) -> tuple[Fraction, ...]:
 def _drawable_rate(rate: float) -> Fraction:
     """Return a rate as a whole number of 2⁻⁴⁰, rounded up: to more noise."""
     return Fraction(math.ceil(rate * 2.0**40), 1 << 40)
-
-
-# ----------------------------------------------------------------------------
-# Codes and atoms.
-
-
-@dataclass(frozen=True, eq=False)
-class Atoms:
-    """Sets of messages that are sent together, in parts that are drawn alike."""
-
-    lists: tuple[tuple[int, ...], ...]
-    parts: dict[str, tuple[int, int]]
-    """By name the first atom of a part, and how many it has."""
-
-    @cached_property
-    def lengths(self) -> Codes:
-        """Return how many messages each atom has."""
-        return np.array([len(codes) for codes in self.lists], np.int64)
-
-    @cached_property
-    def _flat(self) -> Codes:
-        return np.array([code for codes in self.lists for code in codes], np.int64)
-
-    @cached_property
-    def _starts(self) -> Codes:
-        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
-
-    def codes_of(self, atoms: Codes) -> Codes:
-        """Return the codes of some atoms, one behind another."""
-        lengths = self.lengths[atoms]
-        ends = np.cumsum(lengths)
-        within = np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
-        return np.asarray(self._flat[np.repeat(self._starts[atoms], lengths) + within])
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """The codes of a group of levels: their place, the weight of the first, and how many."""
-
-    first: int
-    least: int
-    number: int
-    grain: int
-    """2 to the power of the lowest level: weights are so far apart."""
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Which codes there are, in their order: whole codes, those of groups, units, and two tops.
-
-    >>> from chaffinch.protocols.weighted import Layout
-    >>> layout = Layout.of(3, (3, 2))
-    >>> layout.weights[:21].tolist()
-    [-5, -4, -3, -2, -1, 0, 1, 2, -48, -40, -32, -24, -16, -8, 0, 8, 16, 24, 32, 40, 48]
-    >>> layout.weights[layout.answer(np.array([98 - 48]))].tolist()
-    [[2, 0]]
-    """
-
-    tops: int
-    groups: tuple[_Group, ...]
-    levels: int
-    whole: int
-    """How many whole codes there are: none, or one for each number of steps."""
-
-    @classmethod
-    def of(cls, tops: int, sizes: Sequence[int], *, whole: bool = False) -> Layout:
-        """Return the layout of a number with so many tops, and so many levels in each group."""
-        return _layout(tops, tuple(sizes), whole)
-
-    @classmethod
-    def _made(cls, tops: int, sizes: tuple[int, ...], *, whole: bool) -> Layout:
-        levels = sum(sizes)
-        steps = tops << levels
-        ends = [-(steps // 2), steps - steps // 2]
-        first, level = steps + 1 if whole else 0, 0
-        groups = []
-        for size in sizes[:-1]:
-            # −(−2)^level times the numbers of so many digits in base −2: 2^size numbers in a row.
-            signs = [-((-2) ** (level + digit)) for digit in range(size)]
-            least = sum(weight for weight in signs if weight < 0)
-            groups.append(_Group(first, least, 1 << size, 1 << level))
-            first, level = first + (1 << size), level + size
-            # What is left is a multiple of the next grain.
-            ends = [(end - least) >> level << level for end in ends]
-        number = ((ends[1] - ends[0]) >> level) + 1
-        groups.append(_Group(first, ends[0], number, 1 << level))
-        return cls(tops, tuple(groups), levels, steps + 1 if whole else 0)
-
-    @property
-    def _units(self) -> int:
-        last = self.groups[-1]
-        return last.first + last.number
-
-    @property
-    def size(self) -> int:
-        """Return how many codes there are."""
-        return self._units + self.levels + 2
-
-    @property
-    def _middle(self) -> int:
-        return (self.tops << self.levels) // 2
-
-    @cached_property
-    def weights(self) -> Codes:
-        """Return what each code weighs, in steps."""
-        groups = [one.least + one.grain * np.arange(one.number) for one in self.groups]
-        units = [(-2) ** level for level in range(self.levels + 1)]
-        whole = np.arange(self.whole) - self._middle
-        found = np.concatenate([whole, *groups, units, [-units[-1]]])
-        found.setflags(write=False)
-        return np.asarray(found, np.int64)
-
-    def part_of(self, code: int) -> str:
-        """Return in a few words what a code is."""
-        if code < self.whole:
-            return "number"
-        if code < self._units:
-            place = sum(code >= one.first for one in self.groups)
-            return "number" if len(self.groups) == 1 and not self.whole else f"part {place}"
-        return "unit" if code < self._units + self.levels else "top"
-
-    def answer(self, steps: Codes) -> Codes:
-        """Return the codes of numbers of steps: a row for each number."""
-        return steps[:, None] if self.whole else self._parts(steps - self._middle)
-
-    def _parts(self, weight: Codes) -> Codes:
-        """Return the code of each group, whose weights add up to these."""
-        found, rest = [], weight
-        for group, after in pairwise(self.groups):
-            index = (rest - group.least) // group.grain % group.number
-            found.append(group.first + index)
-            rest = rest - (group.least + group.grain * index)
-            assert after.grain == group.grain * group.number  # noqa: S101 - by construction
-        last = self.groups[-1]
-        found.append(last.first + (rest - last.least) // last.grain)
-        return np.stack(found, axis=-1)
-
-    def units(self, weight: int) -> list[int]:
-        """Return the units, at most one of each level, and the tops that weigh so much."""
-        found = []
-        for level in range(self.levels):
-            digit = weight & 1
-            found += [self._units + level] * digit
-            weight = (weight - digit) // -2
-        top = self._units + self.levels + (weight < 0)
-        return [*found, *([top] * abs(weight))]
-
-    @cached_property
-    def atoms(self) -> Atoms:
-        """Return all atoms; each adds up to nothing, but for single units and single tops."""
-        units, top = self._units, self._units + self.levels
-        codes = range(self.whole, units)
-        parts: dict[str, list[tuple[int, ...]]] = {
-            "codes": [(code, *self.units(-int(self.weights[code]))) for code in codes],
-            "links": [(u, u, u + 1) for u in range(units, top)],
-            "units": [(u,) for u in range(units, top)],
-            "tops": [(top,), (top + 1,)],
-            "pairs": [(top, top + 1)],
-        }
-        if self.whole:
-            others = self._parts(-self.weights[: self.whole])
-            parts["whole"] = [(code, *row) for code, row in enumerate(others.tolist())]
-        places, first = {}, 0
-        for name, lists in parts.items():
-            places[name] = first, len(lists)
-            first += len(lists)
-        return Atoms(tuple(one for lists in parts.values() for one in lists), places)
-
-
-@lru_cache(maxsize=16)
-def _layout(tops: int, sizes: tuple[int, ...], whole: bool) -> Layout:  # noqa: FBT001 - of a cache
-    # Kept: a search for the noise of one crowd asks for the same layout all the time.
-    return Layout._made(tops, sizes, whole=whole)  # noqa: SLF001 - its other half
-
-
-@dataclass(frozen=True, eq=False)
-class _NoiseTable:
-    """How a device draws noise: the kinds of bursts, and for each its first atom and so on."""
-
-    bursts: Bursts
-    first: Codes
-    choices: Codes
-    """Of how many atoms, from the first on, one is drawn."""
-    times: Codes
-    """How many of these atoms a burst has."""
