@@ -2,11 +2,11 @@
 # Choose another interpreter with `make test BASE_PYTHON=python3.13`.
 
 BASE_PYTHON ?= python3
-# A chosen interpreter gets its own environments: an existing one would keep the interpreter
-# that it was made with.
+# Folders that only this file makes: `.venv` is somebody's own. A chosen interpreter gets its own
+# environments, because an existing one would keep the interpreter that it was made with.
 CHOSEN      := $(if $(filter-out file,$(origin BASE_PYTHON)),-$(shell $(BASE_PYTHON) -c \
 	'import sys; print("{}.{}".format(*sys.version_info))'))
-VENV        := .venv$(CHOSEN)
+VENV        := .venv-dev$(CHOSEN)
 BENCH_VENV  := .venv-bench$(CHOSEN)
 MUTANT_VENV := .venv-mutants$(CHOSEN)
 PYTHON      := $(VENV)/bin/python
@@ -104,7 +104,7 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf .venv .venv-* .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-dev* .venv-bench* .venv-mutants* .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/chaffinch/sampling/*.so
 

@@ -87,9 +87,9 @@ def test_a_chosen_interpreter_gets_an_environment_of_its_own() -> None:
         )
         return done.stdout
 
-    own = f".venv-{sys.version_info.major}.{sys.version_info.minor}/bin/python -m mypy"
+    own = f".venv-dev-{sys.version_info.major}.{sys.version_info.minor}/bin/python -m mypy"
     assert f"\n{own}" in told(f"BASE_PYTHON={sys.executable}")
-    assert "\n.venv/bin/python -m mypy" in told()
+    assert "\n.venv-dev/bin/python -m mypy" in told()
 
 
 def test_the_map_for_contributors_names_every_folder_and_file() -> None:
