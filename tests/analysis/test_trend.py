@@ -542,3 +542,66 @@ def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) 
         adjusted = cf.analyze(batch, plan, adjustment=adjustment)
         with pytest.raises(InvalidInput, match="unbiased"):
             cf.trend([first, adjusted])
+
+
+# ---------------------------------------------------------------------- means of groups
+
+
+def test_means_of_groups_stand_beside_their_cells(tmp_path: Path) -> None:
+    asked = cf.Survey(
+        {"team": cf.Choice(["x", "y"], missing="refuse"), "n": cf.Number(0, 30, unit="h")},
+        by={"n": "team"},
+    )
+    promise = cf.Target(4, 1e-4)
+    plan = cf.plan(asked, users=400, target=promise, rounds=2, protocol="signed decoys")
+    batches = []
+    for number, hours in ((1, (6, 21)), (2, (9, 21))):
+        table = {"team": ["x", "y"] * 200, "n": list(hours) * 200}
+        batches.append(cf.shuffle(cf.encode_many(table, plan, round=number)))
+
+    def told(level: float) -> list[list[tuple[float, float, float]]]:
+        """Return estimate and interval of each mean, in each round: each misses by itself."""
+        found = []
+        for batch in batches:
+            crossed = cf.analyze(batch, plan, level=level).answer("n by team").crossed
+            assert crossed is not None
+            found.append([(row.estimate, row.low, row.high) for row in crossed.of_kind("mean")])
+        return found
+
+    releases = [cf.analyze(batch, plan) for batch in batches]
+    known = cf.trend(releases, plans=[plan])
+    means, cells = known.answers
+    assert (means.question, means.labels, means.unit) == (
+        "mean of n by team",
+        ("everybody", "x", "y"),
+        "h",
+    )
+    assert cells.question == "n by team"
+    known.save(tmp_path / "trend.json")
+    assert load_trend(tmp_path / "trend.json").answers == known.answers
+    alone, rows = told(LEVEL), iter(means.estimates)
+    # Three means in two rounds share the chance to miss; three changes of two means each do, too.
+    shared, change = told(1 - (1 - LEVEL) / 6), told(1 - (1 - LEVEL) / 2)
+    for group, changed in enumerate(means.changes):
+        for turn in range(2):
+            row = next(rows)
+            assert (row.estimate, row.low, row.high) == alone[turn][group]
+            assert (row.low_together, row.high_together) == pytest.approx(shared[turn][group][1:])
+        first, last = alone[0][group], alone[1][group]
+        assert changed.estimate == pytest.approx(last[0] - first[0])
+        # While both intervals hold, so does this; each of them gets half of the chance to miss.
+        for ends, found in (
+            ((changed.low, changed.high), change),
+            ((changed.low_together, changed.high_together), shared),
+        ):
+            (_, low, high), (_, after, below) = found[0][group], found[1][group]
+            assert ends == pytest.approx((after - high, below - low))
+    # What was put in: 3 hours more in one team, and none in the other one.
+    for one, moved in zip(means.changes, (1.5, 3, 0), strict=True):
+        assert one.low_together <= moved <= one.high_together
+    # Without a plan the law is not known, and intervals are wider.
+    unknown = cf.trend(releases).answers[0]
+    for wide, narrow in zip(unknown.estimates, means.estimates, strict=True):
+        assert wide.low_together < narrow.low_together
+        assert narrow.high_together < wide.high_together
+    assert "y: 2" in known.chart("mean of n by team").alternative

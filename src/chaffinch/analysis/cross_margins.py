@@ -26,7 +26,7 @@ def crossed_answer(
     question: Cross, joint: JointNoise, estimates: Floats, reports: int, level: float
 ) -> Crossed:
     """Return everything that follows from the estimates of all cells."""
-    told = _Telling(question, joint, estimates.reshape(question.sizes), reports, level)
+    told = _Telling(question, joint, estimates, reports, miss_chance(level))
     known = told.known_groups()
     groups = told.groups
     rows = [*told.margins()]
@@ -41,12 +41,31 @@ def crossed_answer(
     )
 
 
+def group_mean_ends(
+    question: Cross,
+    joint: JointNoise,
+    estimates: Floats,
+    reports: int,
+    groups: Sequence[_Group],
+    *,
+    miss: float,
+) -> tuple[Floats, Floats]:
+    """Return intervals of the means of some groups, each of which misses with ``miss`` at most.
+
+    Everybody is the group without an answer.
+    """
+    told = _Telling(question, joint, estimates, reports, miss)
+    found = [told.mean_of(group, miss) for group in groups]
+    low, high = (np.concatenate([getattr(one, end) for one in found]) for end in ("low", "high"))
+    return low, high
+
+
 class _Telling:
     def __init__(
-        self, question: Cross, joint: JointNoise, cells: Floats, reports: int, level: float
+        self, question: Cross, joint: JointNoise, estimates: Floats, reports: int, miss: float
     ) -> None:
-        self.question, self.joint, self.cells, self.reports = question, joint, cells, reports
-        self.miss = miss_chance(level)
+        self.question, self.joint, self.reports, self.miss = question, joint, reports, miss
+        self.cells = cells = estimates.reshape(question.sizes)
         self.groups: list[_Group] = list(itertools.product(*question.axes[:-1]))
         self.names = list(question.questions)
         last = question.questions[self.names[-1]]
@@ -103,33 +122,33 @@ class _Telling:
 
     def means(self, known: Sequence[int]) -> Iterator[Derived]:
         """Yield the mean of the number, of everybody and of each group, among who answered it."""
-        everybody = self.grouped.sum(axis=0, keepdims=True)[:, : self.answered]
-        yield from self._means(everybody, len(self.groups), [()], 1)
-        cells = self.grouped[known][:, : self.answered]
-        groups = [self.groups[place] for place in known]
-        yield from self._means(cells, 1, groups, len(self.groups))
+        everybody, groups = [()], [self.groups[place] for place in known]
+        for listed, family in ((everybody, 1), (groups, len(self.groups))):
+            both = (self._means(listed, miss) for miss in (self.miss, self.miss / family))
+            yield from _rows("mean", self.names[-1], [("mean", one) for one in listed], *both)
 
-    def _means(
-        self, cells: Floats, times: int, groups: Sequence[_Group], family: int
-    ) -> Iterator[Derived]:
-        """Yield means of levels, each of which is the sum of ``times`` cells."""
+    def mean_of(self, group: _Group, miss: float) -> _Interval:
+        """Return the mean of one group, or of everybody, with an interval."""
+        return self._means([group], miss)
+
+    def _means(self, groups: Sequence[_Group], miss: float) -> _Interval:
+        """Return the means of some groups, or of everybody: of sums of as many cells each."""
         number, scores = self.question.measure, np.array(self.question.scores)
         assert number is not None  # noqa: S101 - only numbers have means
-        both = []
-        for miss in (self.miss, self.miss / family):
-            # Rounding moves each person by at most half a level: Hoeffding's variance, and as
-            # many people as there can be.
-            people = _sum_intervals(
-                self.joint, np.repeat(cells, times, axis=1) / times, self.reports, miss
-            ).high
-            rounding = people / (4.0 * (len(scores) - 1) ** 2)
-            found = _ratio_intervals(
-                self.joint, cells, scores, miss, rounding=rounding, times=times
-            )
-            width = number.high - number.low
-            placed = [number.low + width * one for one in (found.estimates, found.low, found.high)]
-            both.append(_Interval(placed[0], width * found.errors, placed[1], placed[2]))
-        yield from _rows("mean", self.names[-1], [("mean", group) for group in groups], *both)
+        if list(groups) == [()]:
+            cells, times = self.grouped.sum(axis=0, keepdims=True), len(self.groups)
+        else:
+            cells, times = self.grouped[[self.groups.index(one) for one in groups]], 1
+        cells = cells[:, : self.answered]
+        # Rounding moves each person by at most half a level: Hoeffding's variance, and as many
+        # people as there can be.
+        spread = np.repeat(cells, times, axis=1) / times
+        people = _sum_intervals(self.joint, spread, self.reports, miss).high
+        rounding = people / (4.0 * (len(scores) - 1) ** 2)
+        found = _ratio_intervals(self.joint, cells, scores, miss, rounding=rounding, times=times)
+        width = number.high - number.low
+        placed = [number.low + width * one for one in (found.estimates, found.low, found.high)]
+        return _Interval(placed[0], width * found.errors, placed[1], placed[2])
 
 
 def _take(found: _Interval, place: int) -> _Interval:

@@ -8,14 +8,15 @@ Intervals that hold together share out the chance α to miss among m of them (Bo
 release: among all values in all rounds, or among all changes of all values.
 
 In each round, counts become shares of the reports. Means of those who answered a number are
-quotients of two noisy numbers: the law of their difference is not known even with a plan. While
-both of two intervals hold, so does the one from the lower end of one to the upper end of the other.
+quotients of two noisy numbers, and so are means of groups: the law of their difference is not known
+even with a plan. While both of two intervals hold, so does the one from the lower end of one to the
+upper end of the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -24,6 +25,7 @@ import numpy as np
 
 from chaffinch.analysis.adjust import was_adjusted
 from chaffinch.analysis.answered import Answerers, answered_mean
+from chaffinch.analysis.cross_margins import group_mean_ends
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
 from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.rounding import add_promises
@@ -37,6 +39,8 @@ from chaffinch.privacy import Guarantee
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.intervals import miss_chance, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
+from chaffinch.questions import Cross
+from chaffinch.release.crossed import Crossed, Derived, group_label
 from chaffinch.release.surveys import Answer, Release
 from chaffinch.release.trend_release import Round, Trend, TrendAnswer, TrendRow
 from chaffinch.wire.batches import Counts
@@ -59,6 +63,21 @@ class RoundAnswer:
         """Return the answer to a question."""
         in_clear = math.isinf(release.guarantee.local_epsilon)
         return cls(release.answer(question), release.reports, in_clear, plan)
+
+    @property
+    def name(self) -> str:
+        """Return what it is called here."""
+        return self.answer.question
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return what there is an estimate of."""
+        return self.answer.labels
+
+    @property
+    def unit(self) -> str | None:
+        """Return that of a number; None for shares."""
+        return self.answer.summary.unit if self.answer.summary else None
 
     @property
     def measured(self) -> bool:
@@ -96,15 +115,19 @@ class RoundAnswer:
             # Where an estimate is too high by as much as it can be, the truth is so far below it.
             up, down = np.array([half_widths(None, one, chance) for one in self._unknown]).T
             low, high = self.estimates - up, self.estimates + down
-        elif not self.measured:
-            found = two_sided(self._noise, self.answer.tallies, self.reports, chance)
-            low, high = (one / self.reports for one in found)
-        elif self._answered is None:
-            total = self.answer.tallies.sum(keepdims=True)
-            low, high = mean_ends(self._scale, total, self.reports, chance)
         else:
-            low, high = self._answered_ends(self._answered, chance)
+            low, high = self._known_ends(chance)
         return np.clip(low, *self.bounds), np.clip(high, *self.bounds)
+
+    def _known_ends(self, chance: float) -> Ends:
+        """Return intervals that follow from the law of the noise, which the plan tells."""
+        if not self.measured:
+            low, high = two_sided(self._noise, self.answer.tallies, self.reports, chance)
+            return low / self.reports, high / self.reports
+        if self._answered is None:
+            total = self.answer.tallies.sum(keepdims=True)
+            return mean_ends(self._scale, total, self.reports, chance)
+        return self._answered_ends(self._answered, chance)
 
     @property
     def errors(self) -> Sequence[EstimateError] | None:
@@ -133,7 +156,7 @@ class RoundAnswer:
     def _part(self) -> Part:
         assert self.plan is not None  # noqa: S101 - asked for with a plan only
         part = self.plan.part(self.answer.question)
-        if not self.measured and len(self.answer.tallies) != len(part.labels):
+        if self.answer.summary is None and len(self.answer.tallies) != len(part.labels):
             raise InvalidInput("release", "one of its plan", Unquoted("another number of tallies"))
         return part
 
@@ -159,6 +182,89 @@ class RoundAnswer:
         noise = _noise_given(answered, rest, self.reports)
         people = Answerers.of(noise, rest[-1:], self.reports, chance * COUNT_SHARE)
         return answered_mean(self._scale, number.sum(), people, chance).mean_ends
+
+
+@dataclass(frozen=True)
+class GroupMeans(RoundAnswer):
+    """The means of a number in groups, which follow from the cells of a crossed question."""
+
+    rows: tuple[Derived, ...] = ()
+
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[RoundAnswer]) -> list[RoundAnswer]:
+        """Return the means of the groups that every round tells; nothing where there is none."""
+        told = [_means_told(one.answer) for one in rounds]
+        common = [group for group in told[0] if all(group in one for one in told)]
+        # Of one group alone the mean is that of everybody.
+        if not any(common):
+            return []
+        return [
+            cls(
+                one.answer,
+                one.reports,
+                one.in_clear,
+                one.plan,
+                tuple(means[name] for name in common),
+            )
+            for one, means in zip(rounds, told, strict=True)
+        ]
+
+    @property
+    def name(self) -> str:
+        """Return what a release calls them."""
+        return self._crossed.name_of_means
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the groups."""
+        return tuple(group_label(row) for row in self.rows)
+
+    @property
+    def unit(self) -> str:
+        """Return that of the number."""
+        return self._crossed.unit
+
+    @property
+    def measured(self) -> bool:
+        """Return that these are means."""
+        return True
+
+    @property
+    def estimates(self) -> Floats:
+        """Return the means."""
+        return np.array([row.estimate for row in self.rows])
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Return their standard errors."""
+        return np.array([row.standard_error for row in self.rows])
+
+    @property
+    def released(self) -> Ends:
+        """Return the intervals of the release, each of which holds by itself."""
+        return np.array([row.low for row in self.rows]), np.array([row.high for row in self.rows])
+
+    @property
+    def errors(self) -> Sequence[EstimateError] | None:
+        """Return None with a plan: they are quotients."""
+        return self._unknown if self.plan is None else None
+
+    @property
+    def _crossed(self) -> Crossed:
+        assert self.answer.crossed is not None  # noqa: S101 - made of crossed answers only
+        return self.answer.crossed
+
+    def _known_ends(self, chance: float) -> Ends:
+        question, protocol = self._part.question, self._part.protocol
+        assert isinstance(question, Cross)  # noqa: S101 - its answer is crossed
+        tallies, groups = self.answer.tallies, [row.given for row in self.rows]
+        cells = self._noise.estimate(tallies, self.reports)
+        joint = protocol.joint(question, tallies, self.reports)
+        return group_mean_ends(question, joint, cells, self.reports, groups, miss=chance)
+
+
+def _means_told(answer: Answer) -> dict[tuple[str, ...], Derived]:
+    return {row.given: row for row in answer.crossed.of_kind("mean")} if answer.crossed else {}
 
 
 def _noise_given(part: Part, tallies: Counts, reports: int) -> TallyNoise:
@@ -202,12 +308,13 @@ def trend(
 ) -> Trend:
     """Return several releases of a repeated survey side by side, with what has changed.
 
-    Counts become shares of the reports, numbers stay means. Compared are neighbouring rounds,
-    and the first with the last. Every change has a standard error and two intervals: one by
-    itself, and one that holds for all changes of the question together. ``names`` are what the
-    rounds are called. With the ``plans`` of all releases, what they promise somebody who took
-    part in all of them is composed exactly, and intervals follow from the laws of the noise;
-    without, the promises are added up, and intervals, which follow from standard errors, are wider.
+    Counts become shares of the reports, numbers stay means, of all and of groups. Compared are
+    neighbouring rounds, and the first with the last. Every change has a standard error and two
+    intervals: one by itself, and one that holds for all changes of the question together. ``names``
+    are what the rounds are called. With the ``plans`` of all releases, what they promise somebody
+    who took part in all of them is composed exactly, and intervals follow from the laws of the
+    noise; without, the promises are added up, and intervals, which follow from standard errors, are
+    wider.
     """
     found = list(releases)
     checks.whole("number of releases", len(found), least=2, most=_MOST_ROUNDS)
@@ -225,7 +332,7 @@ def trend(
         rounds=rounds,
         level=found[0].level,
         version=found[-1].version,
-        answers=tuple(_answer(name, found, called, known) for name in common),
+        answers=tuple(one for name in common for one in _answers(name, found, called, known)),
         left_out=tuple(left_out),
         protects=weakest_unit(one.promised_unit for one in found),
         laws_known=all(one.plan_id in known for one in found),
@@ -275,25 +382,27 @@ def _asked(answer: Answer) -> tuple[object, ...]:
     return answer.labels, None if answer.summary is None else answer.summary.unit
 
 
-def _answer(
+def _answers(
     name: str, found: Sequence[Release], names: Sequence[str], plans: dict[str, Plan]
-) -> TrendAnswer:
-    rounds = [RoundAnswer.of(one, name, plans.get(one.plan_id)) for one in found]
-    first, miss = rounds[0].answer, miss_chance(found[0].level)
-    return TrendAnswer(
-        question=name,
-        labels=first.labels,
-        unit=first.summary.unit if first.summary else None,
-        estimates=tuple(_estimate_rows(rounds, names, miss)),
-        changes=tuple(_change_rows(rounds, names, miss)),
-    )
+) -> Iterator[TrendAnswer]:
+    """Yield what became of a question; of a number in groups the means before the cells."""
+    cells = [RoundAnswer.of(one, name, plans.get(one.plan_id)) for one in found]
+    miss = miss_chance(found[0].level)
+    for rounds in filter(None, (GroupMeans.of_rounds(cells), cells)):
+        yield TrendAnswer(
+            question=rounds[0].name,
+            labels=rounds[0].labels,
+            unit=rounds[0].unit,
+            estimates=tuple(_estimate_rows(rounds, names, miss)),
+            changes=tuple(_change_rows(rounds, names, miss)),
+        )
 
 
 def _estimate_rows(
     rounds: Sequence[RoundAnswer], names: Sequence[str], miss: float
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
-    labels, question = rounds[0].answer.labels, rounds[0].answer.question
+    labels, question = rounds[0].labels, rounds[0].name
     # Bonferroni: each of these intervals misses with its share, all together with ``miss`` at most.
     share = miss / (len(labels) * len(rounds))
     columns = [
@@ -308,7 +417,7 @@ def _change_rows(
     rounds: Sequence[RoundAnswer], names: Sequence[str], miss: float
 ) -> Iterable[TrendRow]:
     """Yield the changes; together means: of all values between all rounds that are compared."""
-    labels, question = rounds[0].answer.labels, rounds[0].answer.question
+    labels, question = rounds[0].labels, rounds[0].name
     pairs = _compared_rounds(len(rounds))
     # Bonferroni again, over all changes of the question.
     share = miss / (len(labels) * len(pairs))

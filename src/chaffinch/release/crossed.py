@@ -74,6 +74,11 @@ class Crossed:
         """Return whether the last question is about a number."""
         return any(row.kind == "mean" for row in self.rows)
 
+    @property
+    def name_of_means(self) -> str:
+        """Return what the means of groups are called together."""
+        return f"mean of {self.questions[-1]} by {BETWEEN.join(self.questions[:-1])}"
+
     def row_name(self, row: Derived) -> str:
         """Return what files call a row.
 
@@ -191,7 +196,7 @@ def crossed_sections(
     margins, last = list(_margin_sections(crossed, cells, advice)), crossed.questions[-1]
     groups = BETWEEN.join(crossed.questions[:-1])
     if crossed.measured:
-        kind, heading, unit = "mean", f"mean of {last} by {groups}", crossed.unit
+        kind, heading, unit = "mean", crossed.name_of_means, crossed.unit
         scale = 1.0
     else:
         kind, heading, unit = "share", f"{last} by {groups}, in percent", "%"
@@ -205,7 +210,7 @@ def crossed_sections(
             heading=heading,
             caption="; ".join(_of_whom(rows, unit)),
             label=groups,
-            rows=tuple(_line(row, _group_label(row), scale) for row in rows),
+            rows=tuple(_line(row, group_label(row), scale) for row in rows),
             unit=unit,
             counted=False,
             notes=cells.notes if crossed.measured else (),
@@ -232,7 +237,8 @@ def _group_headline(crossed: Crossed, rows: Sequence[Derived], scale: float) -> 
     return largest_headline(told, most=f"the largest share of {last}", verbs=_HAS, sign="%")
 
 
-def _group_label(row: Derived) -> str:
+def group_label(row: Derived) -> str:
+    """Return what people call a group, and of a share what it is the share of."""
     group = BETWEEN.join(row.given) or "everybody"
     if row.kind == "mean":
         return group

@@ -279,8 +279,8 @@ def _one_round_sentence(trend: Trend) -> str:
 
 
 _WIDER = (
-    "intervals are wider than they need be, and those of means of who answered hold with about "
-    "their level. With all plans they follow from the laws themselves."
+    "intervals are wider than they need be, and those of means of who answered, and of groups, "
+    "hold with about their level. With all plans they follow from the laws themselves."
 )
 _GIVEN_NOT = "The plan of some release was not given, so the law of its noise is not known here:"
 _GIVEN_UNSAID = "The file does not say whether the plans of all releases were given. If not,"
@@ -341,12 +341,12 @@ def _sections(trend: Trend) -> Iterator[Section]:
 
 def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
     """Return what the rows of a crossed question are, which has no other labels."""
-    if not all(BETWEEN in label for label in answer.labels):
+    if answer.unit is not None or not all(BETWEEN in label for label in answer.labels):
         return ()
     words = (
         f"“{answer.labels[0]}” is a cell: those who gave each of these answers. Where one is a "
-        "number, it was rounded by chance to one of a few levels, which does not move its mean. "
-        "Shares and means of groups stand in the release of each round."
+        "number, it was rounded by chance to one of a few levels, which does not move its mean: "
+        "means of groups stand by themselves. Shares of groups stand in the release of each round."
     )
     return (words,)
 
