@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test quick test-long mutants bench lint format docs site lock clean
+.PHONY: help demo flights test quick test-long mutants bench lint format docs site screenshots lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -61,6 +61,10 @@ test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZERS)  ## the nightly tier: every t
 mutants: $(READY) $(MUTANT_READY)  ## small faults in the sources, each of which a test must notice
 	$(MUTANT_VENV)/bin/python -m tests.mutation $(ROOM) $(if $(AGAIN),--survivors) \
 		$(if $(filter-out auto,$(WORKERS)),--workers $(WORKERS))
+
+# One panel, such as `plan`, with PANEL=plan.
+screenshots: $(READY)  ## every page in build/screenshots: phone, tablet, desk; light, dark, paper
+	$(PYTHON) -m tests.web.screenshots build/screenshots $(PANEL)
 
 lint: $(READY)  ## style, types and import contracts
 	$(PYTHON) -m ruff check $(SOURCES)

@@ -99,6 +99,85 @@ def test_a_plan_is_chosen_and_taken_home(chromium: Browser, address: str, folder
         expect(page.locator("#code")).to_contain_text(plan.id[:12])
 
 
+def test_the_plan_of_a_table_is_the_same_by_page_command_and_program(
+    chromium: Browser, address: str, folder: Path
+) -> None:
+    with Visit.of(chromium, address) as visit:
+        page = visit.page
+        page.get_by_label("how many people").fill("2,000")
+        page.get_by_label("kind of question").select_option("bit")
+        visit.proven()
+        devices = page.locator("#code").inner_text()
+        trusted = page.locator("p", has_text="Trusted is whoever holds the table")
+        assert not trusted.is_visible()
+        page.get_by_label("counted by whom").select_option("totals")
+        expect(page.locator("#command")).to_contain_text("--view totals")
+        visit.proven()
+        assert trusted.is_visible()
+        assert not page.get_by_text("Trusted are shuffler and analyzer").is_visible()
+        looks = page.get_by_role("button", name="whoever holds the table looks")
+        assert looks.get_attribute("data-right") == "100"
+        expect(page.locator("#views")).to_contain_text("every row, and who gave it")
+        assert not page.locator("#guess").is_visible()
+        names: dict[str, Any] = {}
+        exec(page.locator("#python code").text_content() or "", names)  # noqa: S102 - it is ours
+        again = folder.parent / "held"
+        again.mkdir()
+        for name in ("survey.toml", "survey.plan.json"):
+            with page.expect_download() as download:
+                page.get_by_role("link", name=name).click()
+            download.value.save_as(again / f"page.{name}")
+        plan = cf.load_plan(again / "page.survey.plan.json")
+        (again / "survey.toml").write_bytes((again / "page.survey.toml").read_bytes())
+        words = [
+            sys.executable,
+            "-m",
+            *(page.locator("#command code").text_content() or "").split(),
+        ]
+        subprocess.run(words, cwd=again, check=True, stdout=subprocess.PIPE)
+        assert names["plan"].id == plan.id == cf.load_plan(again / "survey.plan.json").id
+        assert plan.view == "totals"
+        assert plan.id[:12] not in devices
+        # The address holds the choice, too.
+        page.reload()
+        visit.proven()
+        expect(page.locator("#code")).to_contain_text(plan.id[:12])
+
+
+def test_a_table_is_counted_as_was_chosen_and_a_plan_as_what_it_is(
+    chromium: Browser, address: str, folder: Path
+) -> None:
+    (folder / "devices.toml").write_text(SURVEY)
+    survey_from(SURVEY).plan().save(folder / "devices.plan.json")
+    (folder / "other.csv").write_text("drink\n" + "tea\ncoffee\n" * 40)
+    with Visit.of(chromium, address, "run") as visit:
+        page = visit.page
+        trusted = page.locator("p", has_text="Trusted is whoever holds the table")
+        assert trusted.is_visible()
+        views = {}
+        for survey, way, out in (
+            ("devices.toml", "totals", "one"),
+            ("devices.toml", "messages", "two"),
+            ("devices.plan.json", "", "three"),
+        ):
+            page.locator("[name=survey]").select_option(survey)
+            page.locator("[name=table]").select_option("other.csv")
+            page.locator("[name=out]").fill(out)
+            page.locator("#more").evaluate("fold => { fold.open = true; }")
+            page.locator("[name=again]").check()
+            if way:
+                page.get_by_label("counted by whom").select_option(way)
+            else:
+                # A plan is run as what it is, and nobody is asked.
+                assert not page.get_by_label("counted by whom").is_visible()
+                assert page.get_by_text("A plan says itself how it is counted").is_visible()
+            assert trusted.is_visible() == (way == "totals")
+            page.get_by_role("button", name="Run and release").click()
+            expect(page.locator("#state")).to_have_text("✓ released")
+            views[out] = cf.load_release(folder / out / "release.json").guarantee.view
+        assert views == {"one": "totals", "two": "messages", "three": "messages"}
+
+
 def test_a_table_is_released_whoever_looks_on(
     chromium: Browser, address: str, folder: Path
 ) -> None:

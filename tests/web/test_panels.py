@@ -95,6 +95,31 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert "<i>" not in "".join([*found.values(), *tried.values()])
 
 
+@pytest.mark.parametrize("name", SURVEYS)
+def test_every_kind_of_survey_is_planned_for_one_party_and_tried(name: str) -> None:
+    text = HEAD.replace("users", "honest = 0.9\nusers") + SURVEYS[name]
+    found = fragments("plan", text=text, view="totals")
+    _, plan = planned(text, lambda _: None, view="totals")
+    assert plan.view == "totals"
+    assert plan.id == survey_from(text).in_view("totals").plan().id
+    assert "chaffinch plan survey.toml --view totals" in found["code"]
+    program = unescape(
+        re.findall("<code>((?:import math.*?)?import chaff.*?)</code>", found["code"], re.DOTALL)[0]
+    )
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it is ours
+    assert names["plan"].id == plan.id
+    # What only devices can keep is neither asked for in silence nor shown as kept.
+    assert "Not used: honest, about devices" in found["promise"]
+    assert 'data-right="100">whoever holds the table looks' in found["promise"]
+    assert "work together" not in found["promise"]
+    assert "collude" not in found["ways"]
+    tried = fragments("try", text=text, view="totals", shares=[])
+    assert set(tried) == {"out", "views"}
+    assert "intervals hold the truth" in tried["out"]
+    assert "every row, and who gave it" in tried["views"]
+
+
 def test_the_table_stays_when_a_protocol_is_chosen() -> None:
     free = fragments("plan", text=HEAD + SURVEYS["bit"])["ways"]
     text = 'protocol = "flips, 2 copies"\n' + HEAD + SURVEYS["bit"]
@@ -118,7 +143,15 @@ def test_a_crossed_number_is_explained() -> None:
     )
     example = fragments("plan", text=text)["example"]
     assert re.findall("<h3>(.*?)</h3>", example) == ["n by t", "b by t"]
-    assert re.search("n is rounded by chance to 0 or .*: the release also has the mean", example)
+    # What will be seen is the mean of each group, and not the cells that it comes from.
+    figure = example.partition("</figure>")[0]
+    assert 'aria-label="mean of n by t"' in figure
+    assert [one for one in ("everybody", "x", "y") if f">{one}</text>" in figure] == [
+        "everybody",
+        "x",
+        "y",
+    ]
+    assert re.search("n is rounded by chance to 0 or .*, which does not move its mean", example)
     assert "also has the shares of b in each t" in example
     out = fragments("try", text=text, shares=[])["out"]
     assert "(missing), which" not in example

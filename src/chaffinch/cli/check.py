@@ -26,6 +26,7 @@ def check(
     *,
     data: str,
     show: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    as_devices: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     where: TableOptions = TableOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -46,6 +47,8 @@ def check(
         Print what faulty cells hold, each spelling once with the number of its cells, and the names
         of the columns if one is not found. They are private: for whoever holds the table, and for
         no log.
+    as_devices
+        Say how many rows `run --as-devices` needs: more, where the survey has people who may lie.
     """
     from chaffinch.runs.table_check import check_table
 
@@ -56,7 +59,7 @@ def check(
             Unquoted("--json" if output.json else "a pipe"),
             hint="what it prints is for people who hold the table, and for no program",
         )
-    asked = open_collection(survey, None, output)
+    asked = open_collection(survey, None, output, as_devices=as_devices)
     given = where.input(data, asked)
     try:
         found = check_table(asked, given, output)

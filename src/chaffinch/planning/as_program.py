@@ -22,6 +22,7 @@ _WISHES = (
     "local_epsilon",
     "influence",
     "protocol",
+    "view",
     "anyway",
 )
 """What a survey file may ask for beyond its questions and the crowd."""

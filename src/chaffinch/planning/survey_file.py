@@ -183,7 +183,7 @@ class _File(Strict):
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
-_ABOUT_DEVICES: tuple[tuple[str, Any], ...] = (
+ABOUT_DEVICES: tuple[tuple[str, Any], ...] = (
     ("honest", 1.0),
     ("max_messages", MOST_MESSAGES),
     ("local_epsilon", None),
@@ -227,12 +227,12 @@ class SurveyFile:
         """Return the survey for a view; of totals without the wishes that are about devices."""
         if view in {self.view, MESSAGES}:
             return self
-        return replace(self, view=view, **dict(_ABOUT_DEVICES))
+        return replace(self, view=view, **dict(ABOUT_DEVICES))
 
     @property
     def wishes_about_devices(self) -> list[str]:
         """Return the keys of wishes that the file has, and that say nothing of totals."""
-        return [name for name, default in _ABOUT_DEVICES if getattr(self, name) != default]
+        return [name for name, default in ABOUT_DEVICES if getattr(self, name) != default]
 
     @property
     def reports(self) -> int:

@@ -148,6 +148,7 @@ def check(  # noqa: PLR0913 - what the command has options for
     columns: Mapping[str, str] | None = None,
     person: str | None = None,
     rows_are_people: bool = False,
+    as_devices: bool = False,
     format: str | None = None,  # noqa: A002
     written: Mapping[str, Any] | None = None,
     tell: Callable[[str], object] | None = None,
@@ -172,7 +173,7 @@ def check(  # noqa: PLR0913 - what the command has options for
     200 rows, 200 needed; every cell answers its question.
     """
     listener = Callbacks(tell, progress)
-    asked = open_collection(survey, None, listener)
+    asked = open_collection(survey, None, listener, as_devices=as_devices)
     settings = settings_from({} if written is None else written)
     given = TableInput(table, format, settings, columns or {}, person, rows_are_people)
     return check_table(asked, given, listener)

@@ -12,6 +12,7 @@ CONTROLS = {
     "mark": "its mark",
     "again": "again",
     "replace": "replace",
+    "as-devices": "as devices would send it",
     "shuffled": "a shuffler stands between",
 }
 """The labels of controls, by the options that they stand for."""

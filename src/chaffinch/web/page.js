@@ -239,7 +239,7 @@ function planning(form) {
     if (event.target.name === "kind") { field("protocol").value = ""; showKind(); draft(); }
     // A file that is written out counts as it stands, until something else is wished for here.
     const own = event.target.name === "survey" || (event.target.name === "kind" && event.target.value === "survey");
-    field("own").value = own ? "1" : "";
+    if (event.target.name !== "view") field("own").value = own ? "1" : "";
     if (event.target === dial) preview();
     later();
   });
@@ -286,7 +286,10 @@ function tryingOut(trying) {
     follow("try", form, () => wanted === mine && plan === latest, (news) => {
       if (news.to) put(news.to, news.html);
       if (news.to === "guess") { round = right = 0; clue(); }
-      if (news.fault) $("out").replaceChildren(faultBox(news.fault));
+      if (news.fault) {
+        $("out").replaceChildren(faultBox(news.fault));
+        $("tried").textContent = "";
+      }
       if (news.done) $("tried").textContent = news.done;
     }, [...new FormData(trying)]);
   }

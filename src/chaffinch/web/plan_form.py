@@ -9,11 +9,14 @@ from typing import Any
 from chaffinch.charts.price import PriceFigure
 from chaffinch.charts.rounding import decimal_places, upper_text
 from chaffinch.charts.svg import element
+from chaffinch.planning.survey_file import ABOUT_DEVICES
 from chaffinch.privacy.guarantee import right_guesses
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.web.frame import card, folded
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.survey_form import DEFAULTS
 from chaffinch.web.try_panel import try_section
+from chaffinch.web.view_choice import who_adds_up, who_is_trusted
 
 KINDS = {
     "choice": "one of these",
@@ -68,14 +71,16 @@ def _sentence() -> Markup:
     return join(
         tag("p", crowd, kind, " ", _values(), _range(), class_="sentence"),
         _survey(),
-        tag("p", _WHO_COUNTS, class_="soft"),
+        tag("p", "Counted ", who_adds_up(MESSAGES), class_="sentence"),
+        who_is_trusted(_WHO_COUNTS),
     )
 
 
-_WHO_COUNTS = (
-    "People: honest ones who are sure to answer. They hide each other; nothing is released before "
-    "they are there."
-)
+_WHO_COUNTS = {
+    MESSAGES: "People: honest ones who are sure to answer. They hide each other; nothing is "
+    "released before they are there.",
+    TOTALS: "People: so many rows are sure to be there; nothing is released of fewer.",
+}
 
 
 def _values() -> Markup:
@@ -183,9 +188,11 @@ def _lead() -> Markup:
 def _more() -> Markup:
     def field(name: str, label: str, note: str) -> Markup:
         box = tag("input", name=name, size=10, class_="box", id=f"field-{name}")
+        # What says nothing of a table that one party adds up is not asked then.
+        view = MESSAGES if name in dict(ABOUT_DEVICES) else None
         return join(
-            tag("dt", tag("label", label, for_=f"field-{name}")),
-            tag("dd", box, " ", tag("span", note, class_="soft")),
+            tag("dt", tag("label", label, for_=f"field-{name}"), data_view=view),
+            tag("dd", box, " ", tag("span", note, class_="soft"), data_view=view),
         )
 
     return tag(

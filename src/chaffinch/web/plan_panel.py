@@ -6,29 +6,35 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from chaffinch.analysis.cross_margins import crossed_answer
 from chaffinch.charts.curves import privacy_curve
-from chaffinch.charts.estimates import counts_chart, number_chart
+from chaffinch.charts.estimates import counts_chart, measured_chart, number_chart
 from chaffinch.charts.guesses import LEGEND, guesses_chart, legend_mark
 from chaffinch.charts.price import price_chart
 from chaffinch.charts.rounding import error_text, promise_text, rounded_up
+from chaffinch.charts.svg import Picture
 from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
-from chaffinch.planning.survey_file import SurveyFile, survey_from
+from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.planning.wishes import default_delta
 from chaffinch.plans.meaning import NO_PROTECTION, factor, useless_promise
+from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import Odds, right_guesses
 from chaffinch.protocols import row_name
+from chaffinch.protocols.base import MESSAGES, TOTALS
+from chaffinch.protocols.noise import Truth
 from chaffinch.questions import MISSING, Cross, Number
+from chaffinch.release.crossed import group_label
+from chaffinch.simulate.populations import draw_tallies
 from chaffinch.web.frame import code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_form import STOPS, dial_stops, up
-from chaffinch.web.planned import planned
+from chaffinch.web.planned import planned, read_survey
 from chaffinch.web.try_panel import who_html
 from chaffinch.web.worker import Tell
 
@@ -36,14 +42,17 @@ _PRICED = (*STOPS[:-1:3], STOPS[-1])
 """The epsilons whose price is found; between them it is interpolated, and marked as such."""
 _LEVEL = 0.95
 _MOST_EXAMPLES, _MOST_VALUES = 4, 12
+_SEED = 1
+"""Of made-up noise: the same plan has the same picture."""
 
 
-def plan_task(tell: Tell, *, text: str, folder: str = "") -> None:
+def plan_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) -> None:
     """Find the plan of a survey file, and tell all that is shown of it."""
     began = time.monotonic()
     tell({"file": text})
-    asked, plan = planned(text, lambda name: tell({"step": name}), folder)
-    tell({"to": "promise", "html": promise_html(plan)})
+    asked, plan = planned(text, lambda name: tell({"step": name}), folder, view)
+    unused = read_survey(text, folder, MESSAGES).wishes_about_devices if view == TOTALS else []
+    tell({"to": "promise", "html": join(_unused_html(unused), promise_html(plan))})
     tell({"to": "example", "html": example_html(plan)})
     tell({"to": "ways", "html": ways_html(plan, asked_for=asked.protocol is not None)})
     tell({"to": "code", "html": code_html(plan, asked, text)})
@@ -68,6 +77,14 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
         "margin": up(100 * plan.margin()),
         "people": _in_units(plan, plan.margin(), up),
     }
+
+
+def _unused_html(wishes: Sequence[str]) -> Markup:
+    """Return which wishes of a survey say nothing of a table that one party adds up."""
+    if not wishes:
+        return join()
+    words = "about devices: for a table that one party adds up they say nothing."
+    return tag("p", f"Not used: {', '.join(wishes)}, ", words, class_="soft")
 
 
 def promise_html(plan: Plan) -> Markup:
@@ -103,7 +120,9 @@ def _what_ifs(plan: Plan) -> Iterator[Markup]:
     for share, epsilon in plan.shares:
         honest = math.floor(plan.crowd * share)
         told.append((f"only {honest:,} of {plan.crowd:,} are honest", epsilon))
-    if plan.crowd > 1:
+    if plan.view == TOTALS:
+        told.append(("whoever holds the table looks", math.inf))
+    elif plan.crowd > 1:
         told.append(("shuffler and analyzer work together", plan.guarantee.local_epsilon))
     for at, (words, epsilon) in enumerate(told):
         yield tag(
@@ -148,17 +167,15 @@ def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
     rest = [one for one in rows if one not in best]
     # Where an error leads, each way has a promise of its own.
     promises = len({one.epsilon for one in rows}) > 1
+    devices = ["messages", "bytes", "one lie moves", "left if they collude", "take it"]
     heads = [
         "way to protect",
         *(["privacy loss"] if promises else []),
         "error (one s.e.)",
-        "messages",
-        "bytes",
-        "one lie moves",
-        "left if they collude",
-        "take it",
+        *(devices if plan.view == MESSAGES else []),
     ]
     of = "privacy, error, messages" if promises else "error, messages"
+    caption = f"Unbeaten: nothing is better in {of} and what is left at once"
     leave = tag("button", "let the planner choose", type="button", value="", class_="choose")
 
     def shown(some: Sequence[Candidate], caption: str) -> Markup:
@@ -166,7 +183,7 @@ def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
         return table(heads, rows, caption)
 
     return join(
-        shown(best, f"Unbeaten: nothing is better in {of} and what is left at once"),
+        shown(best, caption if plan.view == MESSAGES else "What one party may add"),
         folded(
             f"{len(rest)} that are beaten, or ruled out",
             shown(rest, "Beaten or ruled out"),
@@ -190,6 +207,8 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
         yield f"ε {promise_text(one.epsilon, 4)}"
     share = one.error / plan.reports
     yield f"± {error_text(100 * share)} %{_in_units(plan, share, error_text)}"
+    if plan.view == TOTALS:
+        return
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
     yield f"{rounded_up(one.influence):,g} {_unit(plan) if _counts(plan) else 'ranges'}"
@@ -207,7 +226,8 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
 
 def code_html(plan: Plan, asked: SurveyFile, text: str) -> Markup:
     """Return how to have the same plan without this page."""
-    command = "chaffinch plan survey.toml --out survey.plan.json"
+    view = " --view totals" if plan.view == TOTALS else ""
+    command = f"chaffinch plan survey.toml{view} --out survey.plan.json"
     links = [
         tag("a", name, href=f"./files/{name}", class_="file", data_file=name)
         for name in ("survey.toml", "survey.plan.json")
@@ -243,6 +263,8 @@ def example_html(plan: Plan) -> Markup:
     else:
         far, unit = margin * plan.reports, _unit(plan)
         words += f", or {up(far)} {unit}. A value in fewer than {up(2 * far)} {unit} drowns"
+    if all(isinstance(one, Cross) and one.measure for one in plan.questions.values()):
+        return join(*drawn)
     return join(*drawn, tag("p", f"{words}.", class_="soft"))
 
 
@@ -253,14 +275,17 @@ def _cells(plan: Plan, name: str) -> Markup:
         return join()
     *groups, last = question.questions
     by, cell = " and ".join(groups), plan.part(name).labels[0]
-    words = f"“{cell}” is a cell: those who gave these answers to {by} and {last}. "
     if question.measure is None:
-        words += f"The release also has the shares of {last} in each {by}."
+        words = (
+            f"“{cell}” is a cell: those who gave these answers to {by} and {last}. "
+            f"The release also has the shares of {last} in each {by}."
+        )
     else:
         levels = " or ".join(one for one in question.axes[-1] if one != MISSING)
-        words += (
-            f"{last} is rounded by chance to {levels}, which does not move "
-            f"its mean: the release also has the mean of each {by}."
+        words = (
+            f"Made-up means of groups of one size: a smaller group's mean is less exact. {last} is "
+            f"rounded by chance to {levels}, which does not move its mean. The release also counts "
+            f"the cells, such as “{cell}”."
         )
     return tag("p", words, class_="soft")
 
@@ -283,8 +308,10 @@ def _in_units(plan: Plan, share: float, written: Callable[[float], str]) -> str:
 def _example(plan: Plan, name: str) -> Markup:
     part, reports = plan.part(name), plan.reports
     margin = plan.margin(question=name)
-    if part.question.shape == "number":
-        number = part.question.measure if isinstance(part.question, Cross) else part.question
+    if isinstance(part.question, Cross) and part.question.measure is not None:
+        chart = _means_example(part, part.question, reports)
+    elif part.question.shape == "number":
+        number = part.question
         assert isinstance(number, Number)  # noqa: S101 - nothing else has that shape
         width = number.high - number.low
         mean, half = number.low + 0.42 * width, margin * width
@@ -317,9 +344,38 @@ def _example(plan: Plan, name: str) -> Markup:
     return tag("figure", Markup(chart.svg(name=f"example-{name}", styled=False)))
 
 
-def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
+def _means_example(part: Part, question: Cross, reports: int) -> Picture:
+    """Return means of groups of one size, drawn once from the law of the noise."""
+    number, scores = question.measure, np.array(question.scores)
+    assert number is not None  # noqa: S101 - asked of crosses with a number only
+    groups = math.prod(question.sizes[:-1])
+    cells = np.zeros((groups, question.sizes[-1]))
+    # Of each group so many are at the two ends of the range that this is its mean.
+    means = np.linspace(0.3, 0.6, groups)
+    cells[:, 0], cells[:, len(scores) - 1] = 1.0 - means, means
+    ends = np.rint(np.cumsum(cells) * reports / groups).astype(np.int64)
+    truth = Truth("choice", reports, np.diff(ends, prepend=0))
+    (codes,) = draw_tallies(part, truth, 1, np.random.default_rng(_SEED))
+    seen = part.protocol.read(part.question, codes, reports)
+    joint = part.protocol.joint(question, seen.tallies, reports)
+    estimates = seen.noise.estimate(seen.tallies, reports)
+    found = crossed_answer(question, joint, estimates, reports, _LEVEL)
+    rows = [
+        (group_label(row), row.estimate, row[6:8], row[8:10])
+        for row in found.of_kind("mean")[: _MOST_VALUES + 1]
+    ]
+    return measured_chart(
+        found.name_of_means,
+        rows,
+        level=_LEVEL,
+        unit=number.unit,
+        within=(number.low, number.high),
+    )
+
+
+def price_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) -> None:
     """Draw what promises cost, and tell for each stop of the dial what it would cost."""
-    asked = survey_from(text, folder=Path(folder))
+    asked = read_survey(text, folder, view)
     delta = default_delta(asked.users) if asked.delta is None else asked.delta
     delta = delta if asked.target is None else asked.target.delta
     found = []
@@ -336,9 +392,9 @@ def price_task(tell: Tell, *, text: str, folder: str = "") -> None:
     tell({"stops": dial_stops(delta, chart)})
 
 
-def curve_task(tell: Tell, *, text: str, folder: str = "") -> None:
+def curve_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
-    _, plan = planned(text, lambda name: tell({"step": name}), folder)
+    _, plan = planned(text, lambda name: tell({"step": name}), folder, view)
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")
     tell(

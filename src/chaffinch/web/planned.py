@@ -11,25 +11,29 @@ from typing import TypeVar
 from chaffinch.errors import ChaffinchError, InvalidFile, NoPlanFound, UselessPlan
 from chaffinch.planning.survey_file import SurveyFile, survey_from
 from chaffinch.plans.plan import Plan
+from chaffinch.protocols.base import MESSAGES
 
 _Key = TypeVar("_Key")
 _Kept = TypeVar("_Kept")
 _MOST = 32
 _MOST_FAULTS = 10
-_FOUND: OrderedDict[tuple[str, str], tuple[SurveyFile, Plan]] = OrderedDict()
+_FOUND: OrderedDict[tuple[str, str, str], tuple[SurveyFile, Plan]] = OrderedDict()
 _TABLES: OrderedDict[str, Plan] = OrderedDict()
 """Plans with every protocol that was weighed, by what they follow from."""
 
 
 def planned(
-    text: str, progress: Callable[[str], None], folder: str = ""
+    text: str, progress: Callable[[str], None], folder: str = "", view: str = MESSAGES
 ) -> tuple[SurveyFile, Plan]:
-    """Return the survey in a text and its plan; files of values are looked for in ``folder``."""
-    found = _FOUND.pop((folder, text), None)
+    """Return the survey in a text and its plan for a view.
+
+    Files of values are looked for in ``folder``.
+    """
+    found = _FOUND.pop((folder, text, view), None)
     if found is None:
-        asked = _read(text, folder)
+        asked = read_survey(text, folder, view)
         found = asked, _plan(asked, progress)
-    _keep(_FOUND, (folder, text), found)
+    _keep(_FOUND, (folder, text, view), found)
     return found
 
 
@@ -63,10 +67,10 @@ def _keep(kept: OrderedDict[_Key, _Kept], key: _Key, one: _Kept) -> _Kept:
     return one
 
 
-def _read(text: str, folder: str) -> SurveyFile:
+def read_survey(text: str, folder: str, view: str) -> SurveyFile:
     """Return the survey in a text; its faults are told as those of fields, not of a file."""
     try:
-        return survey_from(text, folder=Path(folder))
+        return survey_from(text, folder=Path(folder)).in_view(view)
     except InvalidFile as fault:
         told = [one.removeprefix("questions.answer.") for one in fault.faults[:_MOST_FAULTS]]
         more = len(fault.faults) - len(told)

@@ -9,12 +9,14 @@ from typing import Any
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.web.controls import CONTROLS, named_as_here
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, table
 from chaffinch.web.markup import Inside, Markup, join, tag
 from chaffinch.web.results_panel import release_html
 from chaffinch.web.survey_form import Form
+from chaffinch.web.view_choice import who_adds_up, who_is_trusted
 from chaffinch.web.worker import Tell
 
 _WISHES = {
@@ -27,6 +29,10 @@ _WISHES = {
     "replace": "overwrite a release of another plan in that folder",
 }
 """What else can be wished for, and what it does."""
+_PLAN_SAYS = (
+    "A plan says itself how it is counted, and is run so: one for devices as they would send it. "
+    "Its release says who was trusted."
+)
 _MOST_UNREAD = 5
 _TICKS = ("rows_are_people", "again", "replace")
 _ONCE = ("again", "replace")
@@ -45,6 +51,8 @@ def run_page(folder: Folder) -> Iterator[Markup]:
         card(
             "What is run",
             facts(_fields(surveys, tables)),
+            tag("div", who_is_trusted(), data_asks="survey"),
+            tag("p", _PLAN_SAYS, class_="soft", data_asks="plan"),
             _unread(folder),
             tag(
                 "details",
@@ -99,6 +107,7 @@ def _unread(folder: Folder) -> Markup:
 def _fields(surveys: Iterable[str], tables: Iterable[str]) -> Iterator[tuple[str, Inside]]:
     yield "Run", _select("survey", surveys)
     yield "on the table", _select("table", tables)
+    yield "Counted", tag("span", who_adds_up(TOTALS), data_asks="survey")
     yield "Release into the folder", _box("out", "folder for the release", "release")
 
 
@@ -151,6 +160,8 @@ def wanted(form: Form, folder: Folder) -> dict[str, Any]:
         "table": str(folder.path(form.get("table", ""))),
         "person": form.get("person", "").strip() or None,
         "rows_are_people": "rows_are_people" in form,
+        # What a field holds that is not shown does not count: a plan is run as what it is.
+        "as_devices": form.get("view") == MESSAGES and not form.get("survey", "").endswith(".json"),
     }
     return given
 

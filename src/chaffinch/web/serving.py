@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaffinch.errors import ChaffinchError
+from chaffinch.errors import ChaffinchError, checks
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.services.connections import Limits
 from chaffinch.services.http import Request, Response
 from chaffinch.services.server import Listener, run
@@ -161,7 +162,8 @@ class Pages:
         return json_response({"job": job.id})
 
     def _survey(self, form: Form) -> dict[str, Any]:
-        return {"text": survey_text(form), "folder": str(self._folder.root)}
+        view = checks.choice("view", form.get("view", MESSAGES), (MESSAGES, TOTALS))
+        return {"text": survey_text(form), "folder": str(self._folder.root), "view": view}
 
     def _tried(self, form: Form) -> dict[str, Any]:
         said = sorted((int(name[6:]), one) for name, one in form.items() if _SHARE.fullmatch(name))

@@ -13,7 +13,8 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 
-from chaffinch.planning.survey_file import quoted
+from chaffinch.planning.survey_file import ABOUT_DEVICES, quoted
+from chaffinch.protocols.base import TOTALS
 
 _PROMISE = ("epsilon", "delta", "error", "confidence", "together")
 _WISHES = ("rounds", "contributions", "honest", "max_messages", "local_epsilon", "influence")
@@ -52,13 +53,14 @@ def survey_text(form: Form) -> str:
     if form.get("kind") == "survey" and form.get("own"):
         return form.get("survey", "").replace("\r\n", "\n")
     head = [f"{name} = {_number(said)}" for name, said in _promise(form).items()]
-    wishes = {name: form.get(name, "") for name in _WISHES}
+    # What a field holds that is not shown does not count.
+    left_out = dict(ABOUT_DEVICES) if form.get("view") == TOTALS else {}
+    wishes = {name: form.get(name, "") for name in _WISHES if name not in left_out}
     head += [f"{name} = {_number(said)}" for name, said in wishes.items() if said.strip()]
-    if form.get("protocol", ""):
+    if form.get("protocol", "") and "protocol" not in left_out:
         head += [f"protocol = {quoted(form['protocol'])}"]
     if form.get("title", "").strip():
         head.insert(0, f"title = {quoted(form['title'])}")
-    # What a field holds that is not shown does not count.
     if form.get("kind") == "survey":
         return _with_head(form.get("survey", ""), head)
     head.insert(0, f"users = {_number(form.get('users', ''))}")

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from chaffinch.analysis.analyze import analyze
 from chaffinch.charts.rounding import lower_text, nearest_text, upper_text
 from chaffinch.charts.svg import element
 from chaffinch.plans.plan import Plan
+from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import Number
 from chaffinch.release.statement import Line
+from chaffinch.release.surveys import Release
 from chaffinch.simulate import Collection, Population, collect, guessing_game, uniform
+from chaffinch.simulate.populations import draw_tallies
 from chaffinch.web.frame import card, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.planned import planned
 from chaffinch.web.worker import Tell
+from chaffinch.wire.batches import new_name
+from chaffinch.wire.messages import Tally
 
 _MOST_SLIDERS = 12
 _MOST_ROWS = 24
@@ -57,7 +63,11 @@ def try_section() -> Markup:
                 card("What comes out", tag("div", id="out")),
                 class_="pair",
             ),
-            card("Guess it yourself", tag("div", id="guess")),
+            tag(
+                "div",
+                card("Guess it yourself", tag("div", id="guess")),
+                data_view=MESSAGES,
+            ),
             card("Who sees what", tag("div", id="views")),
             id="trying",
             autocomplete="off",
@@ -101,15 +111,23 @@ def _slider(at: int, name: str, value: int) -> Markup:
     )
 
 
-def try_task(tell: Tell, *, text: str, folder: str = "", shares: Sequence[float]) -> None:
+def try_task(
+    tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES, shares: Sequence[float]
+) -> None:
     """Run the whole pipeline on made-up people, and tell what each party sees."""
-    _, plan = planned(text, lambda name: tell({"step": name}), folder)
+    _, plan = planned(text, lambda name: tell({"step": name}), folder, view)
     # Public groups are collections of their own, all alike: the first one is tried.
     if plan.groups:
         plan = plan.of_group(plan.groups[0])
     people = _people(plan, shares)
+    if plan.view == TOTALS:
+        tell({"to": "out", "html": _out(plan, people, _added_up(plan, people))})
+        tell({"to": "views", "html": _views_of_table(plan)})
+        tell({"done": f"{people.people:,} made-up people"})
+        return
     seen = collect(plan, people, shown=_SHOWN)
-    tell({"to": "out", "html": _out(plan, seen)})
+    drawn = " Their tallies were drawn from their law: it is the same." if seen.drawn else ""
+    tell({"to": "out", "html": _out(plan, people, seen.release, drawn)})
     tell({"to": "views", "html": _views(plan, seen)})
     game = guessing_game(plan, question=plan.parts[0].name, others=people)
     rounds = [
@@ -151,9 +169,20 @@ def _people(plan: Plan, shares: Sequence[float]) -> Population:
     return Population(people, (truth,), "the sliders")
 
 
-def _out(plan: Plan, seen: Collection) -> Markup:
-    statement = seen.release.statement()
-    truths = _truths(plan, seen.people)
+def _added_up(plan: Plan, people: Population) -> Release:
+    """Return the release of whoever adds a table of these people up."""
+    draws = np.random.default_rng()
+    tallies = [
+        draw_tallies(part, truth, 1, draws)[0]
+        for part, truth in zip(plan.parts, people.truths, strict=True)
+    ]
+    seen = Tally(plan.id, people.people, np.concatenate(tallies), new_name(), noisy=True)
+    return analyze(seen, plan)
+
+
+def _out(plan: Plan, people: Population, release: Release, drawn: str = "") -> Markup:
+    statement = release.statement()
+    truths = _truths(plan, people)
     told = []
     held = known = 0
     for section in statement.sections:
@@ -167,7 +196,6 @@ def _out(plan: Plan, seen: Collection) -> Markup:
         alone = len(statement.sections) == 1
         named = "What is released, beside the truth" if alone else section.heading
         told.append(table(("value", "released", "95 % interval", "truth"), rows, named))
-    drawn = "" if not seen.drawn else " Their tallies were drawn from their law: it is the same."
     return join(
         *told,
         tag(
@@ -212,6 +240,29 @@ def _truths(plan: Plan, people: Population) -> dict[tuple[str, str], float]:
 # Who sees what.
 
 
+def _views_of_table(plan: Plan) -> Markup:
+    """Return who sees what where one party holds the table: nothing is hidden from it."""
+    parties = (
+        ("Each person", ["gives an answer, which stands in the table as it is"]),
+        (
+            "Whoever holds the table",
+            ["every row, and who gave it", "the exact totals", "the noise, drawn once"],
+        ),
+        ("Everybody", [f"the release above, and the promise of plan {plan.id[:12]}: nothing else"]),
+    )
+    views = [_view(place, name, seen) for place, (name, seen) in enumerate(parties, 1)]
+    return tag("div", *views, class_="views few")
+
+
+def _view(place: int, name: str, sees: Iterable[str], *shown: Markup) -> Markup:
+    return tag(
+        "section",
+        tag("h3", tag("span", f"{place}", class_="step"), f" {name}"),
+        tag("ul", *(tag("li", one) for one in sees), class_="soft"),
+        *shown,
+    )
+
+
 def _views(plan: Plan, seen: Collection) -> Markup:
     columns = (
         ("Each device", "device", _devices(seen)),
@@ -220,12 +271,7 @@ def _views(plan: Plan, seen: Collection) -> Markup:
         ("Everybody", "everybody", _everybody(plan)),
     )
     views = [
-        tag(
-            "section",
-            tag("h3", tag("span", f"{place}", class_="step"), f" {name}"),
-            tag("ul", *(tag("li", one) for one in seen.sees[key]), class_="soft"),
-            shown,
-        )
+        _view(place, name, seen.sees[key], shown)
         for place, (name, key, shown) in enumerate(columns, 1)
     ]
     return tag("div", *views, class_="views many" if len(plan.parts) > 1 else "views")
