@@ -19,6 +19,8 @@ import chaffinch as cf
 from chaffinch import reach
 from tests.web.browsing import Visit, browser, server
 
+_PATIENCE = 300_000
+"""Milliseconds for the price of several questions."""
 WIDTHS = (360, 768, 1440)
 LOOKS = ("light", "dark", "print")
 _SURVEY = """\
@@ -167,6 +169,7 @@ def take(to: Path, wanted: str = "") -> list[Path]:
 def _panel(visit: Visit, to: Path, prepare: Callable[[Page], None]) -> Iterator[Path]:
     """Yield the pictures of one panel, which is prepared once: no look plans anything anew."""
     page = visit.page
+    expect.set_options(timeout=_PATIENCE)
     prepare(page)
     for look in LOOKS:
         for width in WIDTHS:

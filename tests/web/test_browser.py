@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, expect
+from playwright.sync_api import Browser, Dialog, Response, expect
 
 import chaffinch as cf
 from chaffinch.planning.survey_file import survey_from
@@ -441,6 +441,52 @@ def test_faults_of_a_table_are_told_and_its_cells_never(chromium: Browser, addre
         visit.proven()
         assert "<script>alert(1)<" in visit.page.locator("#who").inner_text()
     assert shown == []
+
+
+@pytest.mark.long  # six plans and the prices of two
+def test_two_tabs_that_plan_at_once_each_have_their_own_answers(
+    chromium: Browser, folder: Path
+) -> None:
+    """No answer is lost, none is shown in the other tab, and none is asked for by it."""
+    with (
+        server(folder) as (address, _),
+        Visit.of(chromium, address) as one,
+        Visit.of(chromium, address) as other,
+    ):
+        heard: list[dict[str, list[str]]] = [{}, {}]
+        for visit, jobs in zip((one, other), heard, strict=True):
+
+            def note(response: Response, jobs: dict[str, list[str]] = jobs) -> None:
+                asked, _, job = response.url.rpartition("/ask/")
+                if asked:
+                    jobs.setdefault(job, []).append(response.json()["job"])
+                elif "/jobs/" in response.url:
+                    jobs.setdefault("heard", []).append(response.url.split("/")[-2])
+
+            visit.page.on("response", note)
+        # The price of the first tab is drawn while the other one plans, again and again.
+        one.proven()
+        for visit in (one, other):
+            visit.page.get_by_label("kind of question").select_option("bit")
+        for people in (1100, 1200, 1300):
+            for visit, more in ((one, 0), (other, 50)):
+                visit.page.get_by_label("how many people").fill(f"{people + more}")
+        for visit, people in ((one, "1,300"), (other, "1,350")):
+            page = visit.page
+            visit.proven()
+            expect(page.locator("#tried")).to_contain_text(f"{people} made-up people")
+            expect(page.locator("#price[data-priced='12 of 12'] svg").first).to_be_attached()
+            toml = page.locator("#toml code").text_content() or ""
+            assert f"users = {people.replace(',', '_')}\n".replace("_", "") in toml
+            assert page.locator("#price.old").count() == 0
+            expect(page.locator("#faults")).to_be_empty()
+        mine, its = heard
+        assert not set(mine["heard"]) & set(its["heard"])
+        for jobs, others in ((mine, its), (its, mine)):
+            asked = {job for name, some in others.items() if name != "heard" for job in some}
+            assert not set(jobs["heard"]) & asked
+            # The last of each was listened to.
+            assert {jobs[name][-1] for name in ("plan", "try", "price")} <= set(jobs["heard"])
 
 
 def test_two_tabs_and_a_server_that_ends(chromium: Browser, folder: Path) -> None:

@@ -75,6 +75,33 @@ def test_a_wish_ends_what_followed_from_the_one_before_and_nothing_else(tmp_path
     run(scene)
 
 
+def test_what_others_follow_from_has_the_next_turn() -> None:
+    order: list[str] = []
+
+    async def note(name: str, job: Job) -> None:
+        await told(job)
+        order.append(name)
+
+    async def play() -> None:
+        worker = Worker("tests.web.tasks_for_tests", first="search")
+        async with worker.running():
+            jobs = {"under way": worker.submit("a", "fail", {})}
+            for name in ("first refused", "second refused"):
+                jobs[name] = worker.submit(name, "refuse", {})
+            for name in ("first search", "second search"):
+                jobs[name] = search(worker, name, name)
+            await asyncio.gather(*(note(name, job) for name, job in jobs.items()))
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+    assert order == [
+        "under way",
+        "first search",
+        "second search",
+        "first refused",
+        "second refused",
+    ]
+
+
 def test_steps_are_told_while_it_searches() -> None:
     async def scene(worker: Worker) -> None:
         job = search(worker, "mine", "one", steps=40)

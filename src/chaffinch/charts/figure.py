@@ -13,9 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chaffinch.cards import escape
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Drawing, Picture, element, headline, level, upright
+from chaffinch.charts.svg import (
+    Drawing,
+    Picture,
+    element,
+    full_width,
+    headline,
+    level,
+    ticks_below,
+    upright,
+)
 from chaffinch.disk.files import atomic
 from chaffinch.errors import InvalidInput, MissingExtra, checks
 from chaffinch.privacy.guarantee import PROVEN, Method, commas_in
@@ -30,10 +38,16 @@ a landmark, or one of several quantities that promise nothing."""
 _CLAIM_MARKS = "ox+^"
 _MARKS = {"proven": "#", "assumed": "?", "reference": "."}
 
-# Pixels of the SVG: the whole, the margins around the frame, and one line of the legend.
+# The SVG. Places across are percentages, so letters keep their size however narrow it is; alone
+# it has a width of its own, as an image without one has hardly any. Places down are pixels.
 _WIDTH, _HEIGHT = 640, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 24, 44
-_LINE = 18
+_LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 98.0, 24, 44
+_FRAME = 1000
+"""The width of the frame in its own units, which stretch."""
+_LINE, _SAMPLE = 18, 28
+_LEGEND_LETTERS = 42
+"""Of a line of the legend, on a phone."""
+_NEAR_END = 0.97
 _CLAIM_COLOURS = 6
 _BESIDE = ("bound", "published", "measured")
 """Styles of which there may be several lines: each has its own colour and dashes."""
@@ -101,8 +115,8 @@ class Figure(Picture):
         """Return the figure drawn with plain characters, ``width`` columns wide."""
         return _draw_text(self, width=width, height=height)
 
-    def _draw(self, *, name: str, styled: bool) -> Drawing:
-        return _draw_svg(self, name=name, styled=styled)
+    def _draw(self, *, name: str, styled: bool) -> Drawing:  # noqa: ARG002 - it has no names inside
+        return _draw_svg(self, styled=styled)
 
 
 def _legend_name(series: Series) -> str:
@@ -176,24 +190,31 @@ def _trace_text(series: Series, mark: str, figure: Figure, grid: list[list[str]]
         before = here
 
 
-def _draw_svg(figure: Figure, *, name: str, styled: bool) -> Drawing:
+def _draw_svg(figure: Figure, *, styled: bool) -> Drawing:
     kinds = _svg_classes(figure)
-    clip = f"{escape(name)}-frame"
-    body = [*_svg_axes(figure), f'<clipPath id="{clip}">{_svg_frame()}</clipPath>']
-    body.append(f'<g clip-path="url(#{clip})">')
+    bottom = _HEIGHT - _BOTTOM - _TOP
+    lines = [
+        one
+        for series, kind in zip(figure.series, kinds, strict=True)
+        for one in _svg_line(series, kind, figure)
+    ]
+    # It cuts off whatever is outside of the axes, and stretches all but the width of lines.
+    frame = (
+        f'<svg x="{_LEFT:g}%" y="{_TOP}" width="{_RIGHT - _LEFT:g}%" height="{bottom}" '
+        f'viewBox="0 0 {_FRAME} {bottom}" preserveAspectRatio="none">{"".join(lines)}</svg>'
+    )
+    body, y = [*_svg_axes(figure), frame], _HEIGHT + 14
     for series, kind in zip(figure.series, kinds, strict=True):
-        body.extend(_svg_line(series, kind, figure))
-    body.append("</g>")
-    for number, (series, kind) in enumerate(zip(figure.series, kinds, strict=True)):
-        y = _HEIGHT + 14 + _LINE * number
-        body.append(level(y - 4, _LEFT, _LEFT + 28, f"cf-line {kind}"))
-        body.append(element("text", _legend_name(series), x=_LEFT + 36, y=y))
-    height = _HEIGHT + 14 + _LINE * len(figure.series)
+        body.append(level(y - 4, 0, _SAMPLE, f"cf-line {kind}"))
+        for words in textwrap.wrap(_legend_name(series), _LEGEND_LETTERS):
+            body.append(element("text", words, x=_SAMPLE + 8, y=y))
+            y += _LINE
+    if not styled:
+        return Drawing(body, full_width(y), figure.caption)
     # A page has the title beside the picture; alone it has to say itself what it shows.
-    words, room = headline(figure.title, bottom=-6) if styled else ([], -6)
-    body.extend(words)
-    size = f'viewBox="0 {-room - 6} {_WIDTH} {height + room + 6}" width="100%"'
-    return Drawing(body, size, figure.caption)
+    words, room = headline(figure.title, bottom=-6)
+    size = f'viewBox="0 {-room - 6} {_WIDTH} {y + room + 6}" width="100%"'
+    return Drawing([*body, *words], size, figure.caption)
 
 
 def _svg_classes(figure: Figure) -> list[str]:
@@ -209,22 +230,20 @@ def _svg_classes(figure: Figure) -> list[str]:
 
 
 def _svg_axes(figure: Figure) -> Iterator[str]:
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    for value, label in figure.x.ticks():
-        x = _across(figure, value)
+    right, bottom = f"{_RIGHT:g}%", _HEIGHT - _BOTTOM
+    for value, label in ticks_below(figure.x):
+        place = figure.x.place(value)
+        x = f"{_LEFT + place * (_RIGHT - _LEFT):.2f}%"
+        anchor = "end" if place > _NEAR_END else "middle"
         yield upright(x, _TOP, bottom, "cf-grid")
-        yield element("text", label, x=x, y=bottom + 16, text_anchor="middle", class_="cf-soft")
+        yield element("text", label, x=x, y=bottom + 16, text_anchor=anchor, class_="cf-soft")
     for value, label in figure.y.ticks():
-        y = _down(figure, value)
-        yield level(y, _LEFT, right, "cf-grid")
-        yield element("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end", class_="cf-soft")
+        y = _TOP + (1.0 - figure.y.place(value)) * (bottom - _TOP)
+        yield level(y, f"{_LEFT:g}%", right, "cf-grid")
+        at = f"{_LEFT - 1:g}%"
+        yield element("text", label, x=at, y=y + 4, text_anchor="end", class_="cf-soft")
     yield element("text", figure.x.label, x=right, y=bottom + 34, text_anchor="end")
-    yield element("text", figure.y.label, x=6, y=14)
-
-
-def _svg_frame() -> str:
-    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    return element("rect", x=_LEFT, y=_TOP, width=width, height=height)
+    yield element("text", figure.y.label, x=0, y=14)
 
 
 def _svg_line(series: Series, kind: str, figure: Figure) -> Iterator[str]:
@@ -233,20 +252,21 @@ def _svg_line(series: Series, kind: str, figure: Figure) -> Iterator[str]:
         lower = _svg_points(series.x, series.other_end, figure)
         band = " ".join([*upper, *reversed(lower)])
         yield element("polygon", points=band, class_="cf-band")
-    yield element("polyline", points=" ".join(upper), class_=f"cf-line {kind}")
+    yield element(
+        "polyline",
+        points=" ".join(upper),
+        class_=f"cf-line {kind}",
+        vector_effect="non-scaling-stroke",
+    )
 
 
 def _svg_points(xs: tuple[float, ...], ys: tuple[float, ...], figure: Figure) -> list[str]:
-    places = ((_across(figure, x), _down(figure, y)) for x, y in zip(xs, ys, strict=True))
+    tall = _HEIGHT - _BOTTOM - _TOP
+    places = [
+        (_FRAME * figure.x.place(x), tall * (1.0 - figure.y.place(y)))
+        for x, y in zip(xs, ys, strict=True)
+    ]
     return [f"{x:.1f},{y:.1f}" for x, y in places if not (math.isnan(x) or math.isnan(y))]
-
-
-def _across(figure: Figure, value: float) -> float:
-    return _LEFT + figure.x.place(value) * (_WIDTH - _LEFT - _RIGHT)
-
-
-def _down(figure: Figure, value: float) -> float:
-    return _TOP + (1.0 - figure.y.place(value)) * (_HEIGHT - _TOP - _BOTTOM)
 
 
 # ----------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Pages:
         self._folder = folder
         # What takes long and is wished for now and then has a process of its own: nobody who plans
         # waits for a run, and a run waits for no picture.
-        planner = Worker(_TASKS)
+        planner = Worker(_TASKS, first="plan")
         self._drawer, self._runner = (Worker(_TASKS, at_once=False) for _ in range(2))
         self.workers = planner, self._drawer, self._runner
         self._tasks: Mapping[str, tuple[Worker, Callable[[Form], dict[str, Any]]]] = {

@@ -74,12 +74,13 @@ class Job:
 class Worker:
     """A process of its own, and those who wait for it."""
 
-    def __init__(self, tasks: str, *, at_once: bool = True) -> None:
+    def __init__(self, tasks: str, *, at_once: bool = True, first: str = "") -> None:
         """``tasks`` is the module whose ``TASKS`` the process does.
 
-        It is started ``at_once``, or when somebody asks for the first of them.
+        It is started ``at_once``, or when somebody asks for the first of them. Of those who wait,
+        whoever asks for ``first`` has the next turn: what others ask for follows from it.
         """
-        self._tasks, self._at_once = tasks, at_once
+        self._tasks, self._at_once, self._first = tasks, at_once, first
         self._process: BaseProcess | None = None
         self._is_lost = True
         self._jobs: OrderedDict[str, Job] = OrderedDict()
@@ -162,7 +163,8 @@ class Worker:
         if self._waiting:
             if self._is_lost:
                 self._start()
-            _, self._current = self._waiting.popitem(last=False)
+            urgent = (key for key in self._waiting if key[1] == self._first)
+            self._current = self._waiting.pop(next(urgent, next(iter(self._waiting))))
             self._send((self._current.name, dict(self._current.given)))
 
     def _send(self, order: object) -> None:
