@@ -604,4 +604,7 @@ def test_means_of_groups_stand_beside_their_cells(tmp_path: Path) -> None:
     for wide, narrow in zip(unknown.estimates, means.estimates, strict=True):
         assert wide.low_together < narrow.low_together
         assert narrow.high_together < wide.high_together
-    assert "y: 2" in known.chart("mean of n by team").alternative
+    assert "y: 2" in known.chart().alternative
+    # The cells are in the files, and in nobody's way on the page.
+    assert "n by team" in {row.question for row in known.table()}
+    assert "is a cell" not in known.page()

@@ -121,7 +121,7 @@ def _trend(page: Page) -> None:
 
 
 def _audience(page: Page) -> None:
-    page.get_by_role("link", name="audience").last.click()
+    page.get_by_role("link", name="Reach of plan").click()
 
 
 def _reached(page: Page) -> None:

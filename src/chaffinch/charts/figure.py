@@ -20,6 +20,7 @@ from chaffinch.charts.svg import (
     element,
     full_width,
     headline,
+    legend,
     level,
     ticks_below,
     upright,
@@ -44,9 +45,6 @@ _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 98.0, 24, 44
 _FRAME = 1000
 """The width of the frame in its own units, which stretch."""
-_LINE, _SAMPLE = 18, 28
-_LEGEND_LETTERS = 42
-"""Of a line of the legend, on a phone."""
 _NEAR_END = 0.97
 _CLAIM_COLOURS = 6
 _BESIDE = ("bound", "published", "measured")
@@ -203,12 +201,9 @@ def _draw_svg(figure: Figure, *, styled: bool) -> Drawing:
         f'<svg x="{_LEFT:g}%" y="{_TOP}" width="{_RIGHT - _LEFT:g}%" height="{bottom}" '
         f'viewBox="0 0 {_FRAME} {bottom}" preserveAspectRatio="none">{"".join(lines)}</svg>'
     )
-    body, y = [*_svg_axes(figure), frame], _HEIGHT + 14
-    for series, kind in zip(figure.series, kinds, strict=True):
-        body.append(level(y - 4, 0, _SAMPLE, f"cf-line {kind}"))
-        for words in textwrap.wrap(_legend_name(series), _LEGEND_LETTERS):
-            body.append(element("text", words, x=_SAMPLE + 8, y=y))
-            y += _LINE
+    names = map(_legend_name, figure.series)
+    listed, y = legend(zip(kinds, names, strict=True), _HEIGHT + 14)
+    body = [*_svg_axes(figure), frame, *listed]
     if not styled:
         return Drawing(body, full_width(y), figure.caption)
     # A page has the title beside the picture; alone it has to say itself what it shows.

@@ -20,6 +20,8 @@ _TICK_LETTERS = 28
 """More letters than this have no room below a narrow picture."""
 _TITLE_LETTERS, _TITLE_LINE = 80, 20
 """How many letters of a title stand in a line, and its height."""
+_LEGEND_LETTERS, _LEGEND_LINE, _SAMPLE = 42, 18, 28
+"""How many letters of a legend stand in a line on a phone, its height, and how long a line is."""
 _HALF_LETTER = 0.012
 """Of the width of a narrow screen."""
 
@@ -171,6 +173,20 @@ def headline(title: str, *, bottom: int) -> tuple[list[str], int]:
         for number, line in enumerate(lines)
     ]
     return drawn, tall
+
+
+def legend(entries: Iterable[tuple[str, str]], y: float) -> tuple[list[str], float]:
+    """Return lines with what they are called, from ``y`` down, and where what follows begins.
+
+    Each is named by its class and its words, which stand on several lines where a phone needs it.
+    """
+    drawn = []
+    for kind, words in entries:
+        drawn.append(level(y - 4, 0, _SAMPLE, f"cf-line {kind}"))
+        for line in textwrap.wrap(words, _LEGEND_LETTERS):
+            drawn.append(element("text", line, x=_SAMPLE + 8, y=y))
+            y += _LEGEND_LINE
+    return drawn, y
 
 
 def across(axis: Axis, value: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chaffinch.charts import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import Drawing, Picture, element, full_width, grid_kind, level
+from chaffinch.charts.svg import Drawing, Picture, element, full_width, grid_kind, legend, level
 from chaffinch.charts.text_tables import shorten_text
 from chaffinch.errors import InvalidInput, checks
 
@@ -26,10 +26,9 @@ _COLOURS = ("main", "claim-0", "claim-1", "claim-2", "claim-3")
 _ROOM = 0.04
 
 # Pixels down and percentages across of the drawing.
-_TOP, _HEIGHT, _LINE = 24, 220, 20
+_TOP, _HEIGHT = 24, 220
 _LEFT, _RIGHT = 9.0, 97.0
 _APART = 0.9
-_LABEL_COLUMNS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,9 @@ class TrendFigure(Picture):
         body = [*_scale(self, bottom)]
         for number, path in enumerate(self.paths):
             body.extend(_line(self, number, path))
-        for number, path in enumerate(self.paths):
-            y = bottom + 44 + _LINE * number
-            body.append(level(y - 4, f"{_LEFT}%", f"{_LEFT + 6}%", f"cf-line {_KINDS[number]}"))
-            words = f"{shorten_text(path.label, _LABEL_COLUMNS)}: {path.said}"
-            body.append(element("text", words, x=f"{_LEFT + 7.5}%", y=y))
-        return Drawing(body, full_width(bottom + 44 + _LINE * len(self.paths)), self.note)
+        named = (f"{path.label}: {path.said}" for path in self.paths)
+        listed, end = legend(zip(_KINDS, named, strict=False), bottom + 44)
+        return Drawing([*body, *listed], full_width(end), self.note)
 
 
 def trend_chart(

@@ -77,7 +77,7 @@ class Crossed:
     @property
     def name_of_means(self) -> str:
         """Return what the means of groups are called together."""
-        return f"mean of {self.questions[-1]} by {BETWEEN.join(self.questions[:-1])}"
+        return mean_name(f"{self.questions[-1]} by {BETWEEN.join(self.questions[:-1])}")
 
     def row_name(self, row: Derived) -> str:
         """Return what files call a row.
@@ -113,6 +113,11 @@ class Crossed:
         listed = ", ".join(named) + (f" and {more:,} more" if more else "")
         told = "mean" if self.measured else "share"
         yield f"No {told} can be given for {listed}: nobody may be there, as far as is known."
+
+
+def mean_name(cells: str) -> str:
+    """Return what the means are called that follow from the cells of a question of this name."""
+    return f"mean of {cells}"
 
 
 class DerivedForm(Form):

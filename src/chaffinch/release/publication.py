@@ -163,11 +163,11 @@ class Publication(ABC):
 
 
 def question_sections(names: Iterable[str], statement: Statement) -> dict[str, Section]:
-    """Return the first section of each question; those of the third begin with ``question-3``."""
+    """Return the first section of each question that has any; the third's are ``question-3…``."""
     first: dict[int, Section] = {}
     for section in statement.sections:
         first.setdefault(int(section.name.split("-")[1]), section)
-    return {name: first[number] for number, name in enumerate(names, 1)}
+    return {name: first[number] for number, name in enumerate(names, 1) if number in first}
 
 
 def _require_library(name: str) -> Any:

@@ -13,6 +13,7 @@ from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.questions import BETWEEN
+from chaffinch.release.crossed import mean_name
 from chaffinch.release.headlines import change_headline
 from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import (
@@ -312,7 +313,11 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
 
 def _sections(trend: Trend) -> Iterator[Section]:
     sizes = ", ".join(f"{one.reports:,} in {one.name}" for one in trend.rounds)
+    means = {answer.question for answer in trend.answers if answer.unit is not None}
     for number, answer in enumerate(trend.answers, 1):
+        # As in a release: the cells that means of groups come from stand in the table only.
+        if answer.unit is None and mean_name(answer.question) in means:
+            continue
         scale = _PERCENT if answer.unit is None else 1.0
         unit = "percent of the reports" if answer.unit is None else answer.unit
         points = "percentage points" if answer.unit is None else answer.unit
@@ -345,8 +350,8 @@ def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
         return ()
     words = (
         f"“{answer.labels[0]}” is a cell: those who gave each of these answers. Where one is a "
-        "number, it was rounded by chance to one of a few levels, which does not move its mean: "
-        "means of groups stand by themselves. Shares of groups stand in the release of each round."
+        "number, it was rounded by chance to one of a few levels, which does not move its mean. "
+        "Shares of groups stand in the release of each round."
     )
     return (words,)
 

@@ -51,8 +51,6 @@ def run_page(folder: Folder) -> Iterator[Markup]:
         card(
             "What is run",
             facts(_fields(surveys, tables)),
-            tag("div", who_is_trusted(), data_asks="survey"),
-            tag("p", _PLAN_SAYS, class_="soft", data_asks="plan"),
             _unread(folder),
             tag(
                 "details",
@@ -107,7 +105,9 @@ def _unread(folder: Folder) -> Markup:
 def _fields(surveys: Iterable[str], tables: Iterable[str]) -> Iterator[tuple[str, Inside]]:
     yield "Run", _select("survey", surveys)
     yield "on the table", _select("table", tables)
-    yield "Counted", tag("span", who_adds_up(TOTALS), data_asks="survey")
+    chosen = who_adds_up(TOTALS, look="box left")
+    said = tag("p", _PLAN_SAYS, class_="soft", data_asks="plan")
+    yield "Counted", join(tag("div", chosen, who_is_trusted(), data_asks="survey"), said)
     yield "Release into the folder", _box("out", "folder for the release", "release")
 
 

@@ -10,7 +10,7 @@ from chaffinch.web.markup import Markup, join, tag
 
 _WORDS = {
     MESSAGES: CONTROLS["as-devices"],
-    TOTALS: "by one party that holds the table",
+    TOTALS: "by whoever holds the table",
 }
 _TRUSTED = {
     MESSAGES: "Every device adds noise of its own. Trusted are shuffler and analyzer not to work "
@@ -21,11 +21,11 @@ _TRUSTED = {
 }
 
 
-def who_adds_up(first: str) -> Markup:
+def who_adds_up(first: str, *, look: str = "blank") -> Markup:
     """Return the control; ``first`` is what it says at the beginning."""
     views = sorted(_WORDS, key=lambda view: view != first)
     options = [tag("option", _WORDS[view], value=view) for view in views]
-    return tag("select", *options, name="view", class_="blank", aria_label="counted by whom")
+    return tag("select", *options, name="view", class_=look, aria_label="counted by whom")
 
 
 def who_is_trusted(more: Mapping[str, str] | None = None) -> Markup:
