@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import pytest
@@ -72,3 +73,15 @@ def test_nothing_at_all_is_still_a_picture() -> None:
 def test_other_numbers_of_sets_are_refused(names: str) -> None:
     with pytest.raises(InvalidInput, match="2 to 4"):
         parts_chart("t", names, {}, unit="ids")
+
+
+def test_a_part_that_is_narrower_than_its_number_has_it_too() -> None:
+    parts = {frozenset("a"): 1700.0, frozenset("ab"): 600.0, frozenset("b"): 12.0}
+    chart = parts_chart("t", ("a", "b"), at_least(("a", "b"), parts), unit="ids")
+    drawn = re.findall(r'<text[^>]*y="(\d+)"[^>]*class="cf-soft">([0-9,]+)<', chart.svg())
+    assert [number for _, number in drawn] == ["1,700", "600", "12"]
+    lines = [int(y) for y, _ in drawn]
+    assert lines[0] == lines[1] < lines[2] < int(re.findall(r'height="(\d+)"', chart.svg())[0])
+    # At the end of a line from its column, and not beyond the edge.
+    assert chart.svg(styled=False).count("cf-reference") == 1
+    assert 'text-anchor="end" class="cf-soft">12<' in chart.svg()

@@ -24,6 +24,8 @@ _Sets = frozenset[str]
 _ROW = 40
 _BAR = 14
 _AXIS = 22
+_LINES, _NUMBER = 4, 16
+"""Numbers stand in up to so many lines, each so tall."""
 _LABEL_COLUMNS = 26
 _LETTER = 0.022
 """Of the width of a narrow screen, with a little room."""
@@ -65,8 +67,9 @@ class PartsFigure(Picture):
         body: list[str] = []
         for number, one in enumerate(self.sets):
             body.extend(_row(self, one, _ROW * number))
-        body.extend([*_edges(self, bottom), *_sizes(self, bottom)])
-        return Drawing(body, full_width(bottom + _AXIS), self.note)
+        numbers, lines = _sizes(self, bottom)
+        body.extend([*_edges(self, bottom), *numbers])
+        return Drawing(body, full_width(bottom + _AXIS + _NUMBER * (lines - 1)), self.note)
 
 
 def _exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dict[_Sets, float]:
@@ -156,16 +159,35 @@ def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
             yield upright(at, top + 18, top + 38, "cf-edge")
 
 
-def _sizes(figure: PartsFigure, bottom: int) -> Iterator[str]:
-    """Yield the number of each part below its column, where there is room for it."""
+def _sizes(figure: PartsFigure, bottom: int) -> tuple[list[str], int]:
+    """Return the number of each part below its column, and how many lines they take.
+
+    A part that is narrower than its number has it further down, at the end of a line of its own;
+    what would stand on another number there is left out.
+    """
+    drawn: list[str] = []
+    taken = [0.0] * _LINES
+    used = 1
     for part in figure.parts:
         written = rounding.nearest_text(part.high - part.low, 0)
-        share = (part.high - part.low) / (figure.x.high - figure.x.low)
-        if share > _LETTER * len(written):
-            middle = across(figure.x, (part.low + part.high) / 2)
-            yield element(
-                "text", written, x=middle, y=bottom + 14, text_anchor="middle", class_="cf-soft"
-            )
+        low, high = figure.x.place(part.low), figure.x.place(part.high)
+        wide, middle = _LETTER * len(written), (low + high) / 2
+        # Nothing stands outside of the picture.
+        left = min(max(middle - wide / 2, 0.0), 1.0 - wide)
+        first = 0 if high - low > wide else 1
+        line = next((one for one in range(first, _LINES) if left >= taken[one]), None)
+        if line is None:
+            continue
+        taken[line], used = left + wide, max(used, line + 1)
+        at, anchor, y = 100 * middle, "middle", bottom + 14 + _NUMBER * line
+        if left in (0.0, 1.0 - wide):
+            at, anchor = (0.0, "start") if left == 0.0 else (100.0, "end")
+        if line:
+            drawn.append(upright(f"{100 * middle:.2f}%", bottom, y - 10, "cf-reference"))
+        drawn.append(
+            element("text", written, x=f"{at:.2f}%", y=y, text_anchor=anchor, class_="cf-soft")
+        )
+    return drawn, used
 
 
 def _bar(axis: Axis, ends: tuple[float, float], top: int, kind: str) -> str:
