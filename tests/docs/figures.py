@@ -77,7 +77,7 @@ def plate(picture: Picture, title: str = "") -> str:
     """Return one of chaffinch's charts as a file of its own."""
     drawn = picture.svg(styled=False)
     width = _WIDTH - 2 * _EDGE
-    if box := re.search(r'viewBox="\S+ \S+ (\S+) (\S+)"', drawn):
+    if box := re.match(r'<svg [^>]*viewBox="\S+ \S+ (\S+) (\S+)"', drawn):
         height = width * float(box[2]) / float(box[1])
     else:
         height = float(re.findall(r'height="([\d.]+)"', drawn)[0])
