@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test quick test-long mutants bench lint format docs site screenshots lock clean
+.PHONY: help demo flights test suite quick test-long mutants bench lint format docs site screenshots lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,7 +43,11 @@ demo: $(READY)  ## the whole pipeline on made-up people, with a page to look at
 flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with a page to look at
 	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again --anyway
 
-test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
+# Lint and tests at the same time: types are checked on one core, and tests wait now and then.
+test: $(READY) $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
+	@$(MAKE) --no-print-directory --jobs=2 lint suite
+
+suite:
 	$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 # The change: everything since the branch left main (on main: the last commit), committed or not.

@@ -39,6 +39,7 @@ from chaffinch.release.surveys import Answer
 from tests.analysis import exact
 from tests.cases import each_case
 from tests.oracles import totals as referee
+from tests.tiers import nightly
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.9975, 0.999, 0.9999)
 RATIOS = (0.02, 0.165, 0.288, 0.431, 0.5, 0.658, 0.829, 0.95)
@@ -139,7 +140,7 @@ def worst_misses(case: Case, level: float) -> float:
     return max(second.missed_by(one, up, down) for one, second in laws)
 
 
-@pytest.mark.parametrize("cases", [signed_cases, flipped_cases, decoyed_cases])
+@pytest.mark.parametrize("cases", [nightly(signed_cases), flipped_cases, decoyed_cases])
 def test_no_change_is_missed_more_often_than_said(cases: object) -> None:
     """Of all pairs of true counts, at levels from 50% to 99.99%."""
     for case in cases():  # type: ignore[operator]
@@ -147,6 +148,7 @@ def test_no_change_is_missed_more_often_than_said(cases: object) -> None:
             assert worst_misses(case, level) <= (1 - level) * (1 + 1e-9), (case[1:], level)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cases", [signed_cases, flipped_cases, decoyed_cases])
 def test_nor_by_what_the_standard_error_alone_tells(cases: object) -> None:
     for laws, first, last in cases():  # type: ignore[operator]

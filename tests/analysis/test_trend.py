@@ -338,6 +338,7 @@ def test_releases_of_several_plans_promise_what_these_compose_to(
     assert plan.epsilon < both.epsilon < 6
 
 
+@pytest.mark.long
 def test_of_public_groups_the_one_with_the_most_releases_counts(
     plan: cf.Plan, releases: list[cf.Release]
 ) -> None:

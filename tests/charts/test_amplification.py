@@ -10,6 +10,7 @@ from chaffinch import charts, privacy
 from chaffinch.charts import amplification_bounds
 from chaffinch.privacy.amplification import ShuffledRandomizer, ShuffledResponse, ShuffledTable
 from chaffinch.privacy.randomizers import OptimizedUnary
+from tests.tiers import nightly
 
 
 def found_at(mechanism: ShuffledRandomizer, delta: float) -> dict[str, float | None]:
@@ -56,7 +57,7 @@ def test_a_table_without_a_local_guarantee_has_a_blanket_only() -> None:
     assert list(rows) == ["worst crowd found", "privacy blanket"]
 
 
-@pytest.mark.parametrize(("values", "own"), [(2, "exact, worst crowd"), (4, "proven bound")])
+@pytest.mark.parametrize(("values", "own"), [nightly(2, "exact, worst crowd"), (4, "proven bound")])
 def test_one_figure_shows_them_all(values: int, own: str) -> None:
     mechanism = ShuffledResponse(local_epsilon=2, values=values, users=2000)
     figure = charts.privacy_curve(mechanism, least_delta=1e-6)

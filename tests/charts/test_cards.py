@@ -82,6 +82,7 @@ def test_what_a_promise_costs_is_read_off_an_axis(shown: dict[str, str]) -> None
         assert words in shown["price"]
 
 
+@pytest.mark.long
 def test_names_and_numbers_of_a_price_stand_apart() -> None:
     prices = planning.price(
         cf.Choice(["a", "b", "c", "d"]), users=10_000, epsilons=[0.1, 0.3, 1.0, 4.5]

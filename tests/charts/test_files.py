@@ -70,6 +70,7 @@ def test_words_in_a_drawing_are_words(curve: charts.Figure, tmp_path: Path) -> N
     assert curve.alternative.replace("'", "&#x27;") in text or curve.alternative in text
 
 
+@pytest.mark.long
 def test_the_same_figure_gives_the_same_file(curve: charts.Figure, tmp_path: Path) -> None:
     for suffix in BEGINS:
         one = curve.save(tmp_path / f"one{suffix}").read_bytes()

@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import chaffinch as cf
 from tests.cli.conftest import Done
 
 USERS = 400
 
 
+@pytest.mark.long
 def test_every_row_that_is_printed_can_be_asked_for_and_run(
     cli: Callable[..., Done], tmp_path: Path
 ) -> None:

@@ -162,7 +162,7 @@ def test_the_handler_of_signals_is_given_back() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, nightly(signal.SIGHUP), signal.SIGINT])
+@pytest.mark.parametrize("end", [signal.SIGTERM, nightly(signal.SIGHUP), nightly(signal.SIGINT)])
 def test_a_terminated_run_leaves_nothing_behind(folder: Path, end: signal.Signals) -> None:
     # Held at standard input: the folder for the results does not exist before the end of it.
     words = ["run", "members.plan.json", "--data", "-", "--format", "csv", "--out", "out"]

@@ -9,6 +9,7 @@ import pytest
 import chaffinch
 from chaffinch.cli.app import VERBS
 from tests.cli.conftest import Done
+from tests.tiers import nightly
 
 HEAVY = {"numpy", "scipy", "pyarrow", "pydantic", "cryptography", "matplotlib"}
 
@@ -57,7 +58,9 @@ def test_version(cli: Callable[..., Done]) -> None:
     assert cli("--version").out.strip() == chaffinch.__version__
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["nonsense"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], *map(nightly, (["--version"], ["nonsense"]))]
+)
 def test_asking_for_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\nfrom chaffinch.cli import main\n"

@@ -228,6 +228,7 @@ def test_audit(cli: Callable[..., Done], folder: Path) -> None:
     assert "attacking: 1 attack done" in done.err
 
 
+@pytest.mark.long
 def test_an_audit_that_tests_nothing_is_refused(cli: Callable[..., Done], folder: Path) -> None:
     path = folder / "signed.plan.json"
     asked = ("--bit", "--users", 1000, "--epsilon", 1, "--delta", 1e-6, "--local-epsilon", "none")
@@ -317,6 +318,7 @@ def test_an_epsilon_is_no_share(cli: Callable[..., Done]) -> None:
 RESPONSE = ("--users", 100, "--values", 4, "--local-epsilon", 1, "--delta", 1e-6)
 
 
+@pytest.mark.long
 def test_bounds_of_a_response_stand_side_by_side(cli: Callable[..., Done], tmp_path: Path) -> None:
     plot = tmp_path / "bounds.svg"
     compared = json.loads(cli("compare", *RESPONSE, "--plot", plot, "--json").out)
@@ -332,6 +334,7 @@ def test_bounds_of_a_response_stand_side_by_side(cli: Callable[..., Done], tmp_p
     assert "0.394296" in out
 
 
+@pytest.mark.long
 def test_named_randomizers_stand_beside_the_same_bounds(cli: Callable[..., Done]) -> None:
     asked = ("--users", 200, "--delta", 1e-6, "--local-epsilon", 1)
     compared = json.loads(

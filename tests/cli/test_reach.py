@@ -25,7 +25,6 @@ from chaffinch.reach.release import load_release as load_reach_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
 from tests.meta import repository
-from tests.tiers import nightly
 
 PAGE = repository.ROOT / "docs" / "reference" / "command-line.md"
 SIZES = {"daily": 6_000, "radio": 4_000}
@@ -641,7 +640,8 @@ def test_a_key_that_others_can_read_is_refused(campaign: Path, cli: Callable[...
 # ---------------------------------------------------------------------------------- the others
 
 
-@pytest.mark.parametrize("columns", [60, nightly(80)])
+@pytest.mark.long
+@pytest.mark.parametrize("columns", [60, 80])
 def test_figures_side_by_side(
     columns: int, campaign: Path, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from chaffinch.plans.kinds import load_any_plan
 from tests.docs import costs_page
 
 
+@pytest.mark.long
 def test_a_row_is_what_its_plan_costs(tmp_path: Path) -> None:
     """The first plan of the page alone; all of them are made at night."""
     (first, *_) = costs_page.commands(0).splitlines()

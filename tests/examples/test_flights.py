@@ -73,6 +73,7 @@ def test_the_mean_delay_is_found(release: cf.Release, rows: list[dict[str, str]]
     assert row.high - row.low < 0.5  # minutes
 
 
+@pytest.mark.long
 def test_the_mean_of_the_flights_that_arrived(rows: list[dict[str, str]]) -> None:
     """9,430 flights have no arrival delay: they count, and the mean is that of the others."""
     table = runpy.run_path(str(FOLDER / "prepare.py"))["flights"](TABLE.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_one_round_is_the_mechanism(mechanism: Any, epsilon: float) -> None:
         assert found.upper <= alone.upper * 1.01 + 1e-9
 
 
+@pytest.mark.long
 @slower
 @given(first=parts, second=parts, epsilon=epsilons)
 def test_order_does_not_matter(first: Any, second: Any, epsilon: float) -> None:

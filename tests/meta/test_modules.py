@@ -52,6 +52,7 @@ def import_each_first(package: str, names: Sequence[str], folder: Path) -> tuple
     return done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_no_module_imports_itself_by_a_detour() -> None:
     """Neither at once nor late. So whichever module comes first, it finds what it needs."""
     graph = {name: repository.imported_modules(name) for name in repository.modules()}

@@ -89,6 +89,7 @@ def test_wheel_holds_the_licence_and_nothing_foreign(names: set[str]) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"chaffinch"}
 
 
+@pytest.mark.long
 def test_wheel_is_for_every_python_that_is_claimed_and_later_ones(wheel: Path) -> None:
     oldest = CLAIMED[0]
     assert PROJECT["requires-python"] == f">={oldest}"

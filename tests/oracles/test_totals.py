@@ -9,6 +9,7 @@ import pytest
 
 from chaffinch.privacy import NoisyTotals
 from tests.oracles import totals as referee
+from tests.tiers import nightly
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5, 7.0)
 ROOM = 1e-19
@@ -26,7 +27,7 @@ ONE_COUNT = [
 ]
 MORE_COUNTS = [
     ("laplace", "1", 2),
-    ("laplace", "2/5", 3),
+    nightly("laplace", "2/5", 3),
     ("gaussian", "1", 2),
     ("gaussian", "3", 2),
     ("gaussian", "7/10", 3),

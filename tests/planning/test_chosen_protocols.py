@@ -37,7 +37,7 @@ def planned(name: str, **wishes: Any) -> Plan:
     return cf.plan(QUESTIONS[name], users=USERS, target=TARGET, anyway=True, **wishes)
 
 
-@pytest.mark.parametrize("name", some(QUESTIONS, "choice", "survey"))
+@pytest.mark.parametrize("name", some(QUESTIONS, "choice"))
 def test_every_row_is_proven_run_and_saved(name: str, tmp_path: Path) -> None:
     plan = planned(name)
     assert plan.own is not None
@@ -136,6 +136,7 @@ def test_no_plan_with_a_protocol_says_what_would_work() -> None:
     cf.plan(cf.Bit(), **wishes, **way).verify()
 
 
+@pytest.mark.long
 def test_every_question_of_a_survey_has_its_own_protocol() -> None:
     survey = cf.Survey({"member": cf.Bit(), "age": cf.Number(0, 100, missing="count")})
     wishes: dict[str, Any] = {"users": USERS, "target": TARGET, "anyway": True}

@@ -198,6 +198,7 @@ def test_a_gap_that_counts_is_above_all_levels() -> None:
     assert np.flatnonzero(from_column(plan, table).truths[0].counts).tolist() == [8, 9]
 
 
+@pytest.mark.long
 def test_a_number_between_two_levels_is_rounded_by_chance_without_bias() -> None:
     part = Part("delay by airport", LEVELLED, Decoys(1, Fraction(1, 1 << 64)))
     runs, words = 40_000, SeededWords(2)

@@ -21,7 +21,7 @@ from chaffinch.protocols.noise import Noise, SeenDecoys, SignedNoise
 from chaffinch.questions import Question
 from chaffinch.release.surveys import Answer
 from tests.analysis import exact
-from tests.tiers import nightly, some
+from tests.tiers import some
 
 PEOPLE = 2_000
 SHARES = {"bit": 0.01, "choice": 0.015, "flags": 0.008, "number": 0.015, "spread number": 0.03}
@@ -96,7 +96,7 @@ def check_releases(
         assert least * error.share <= widest <= error.share, (one.name, error)
 
 
-@pytest.mark.parametrize("name", some(QUESTIONS, "bit", "choice", "flags"))
+@pytest.mark.parametrize("name", some(QUESTIONS, "bit", "flags"))
 def test_a_release_prints_what_was_promised(name: str) -> None:
     asked = list(zip(LEVELS, (False, True, False), strict=True))
     # Plans of other questions take long to find: their other levels are asked at night.
@@ -135,7 +135,8 @@ def test_a_mean_of_those_who_answered_and_their_count() -> None:
     assert people.estimate - people.low <= error.share * PEOPLE
 
 
-@pytest.mark.parametrize("measured", [False, nightly(True)])  # noqa: FBT003 - a row
+@pytest.mark.long
+@pytest.mark.parametrize("measured", [False, True])
 def test_cells_of_a_cross(*, measured: bool) -> None:
     error = cf.Error(0.03, 0.95, together=True)
     second = cf.Number(0, 10, missing="refuse") if measured else cf.Bit(missing="refuse")
@@ -231,6 +232,7 @@ def test_no_interval_reaches_farther_than_the_farthest_end(alpha: float) -> None
     assert float(high[0] - low[0]) / 2 <= far <= 1.05 * float(high[0] - low[0]) / 2
 
 
+@pytest.mark.long
 def test_nor_does_one_from_any_tally_of_a_batch_of_any_size() -> None:
     """Means fall between whole tallies in another way at every count and number of reports."""
     signed = [SignedNoise(((1, Fraction(4, 5)),), people, 2) for people in (40, 500)]
@@ -254,6 +256,7 @@ def test_nor_does_one_from_any_tally_of_a_batch_of_any_size() -> None:
             assert far <= widest + 2.0 / float(noise.slope), (noise, reports)
 
 
+@pytest.mark.long
 def test_a_share_of_few_people_is_kept_to_the_half_person() -> None:
     """Flips of three flags at 80 %: 20.5 people were printed where 20 were promised."""
     error = cf.Error(0.01, 0.8)

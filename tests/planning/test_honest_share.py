@@ -432,6 +432,7 @@ def test_whatever_is_verified_can_be_charged() -> None:
             assert charge_from(charge.plan_id, charge.document, 1) == charge
 
 
+@pytest.mark.long
 def test_people_with_several_reports_are_counted_as_people() -> None:
     made = cf.plan(
         cf.Bit(missing="no"),

@@ -142,6 +142,7 @@ def test_an_error_leads_to_the_privacy_it_allows() -> None:
     assert plan.mechanism().delta(plan.epsilon).upper <= plan.delta
 
 
+@pytest.mark.long
 def test_a_loose_error_stops_at_a_small_epsilon() -> None:
     plan = cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.5), max_messages=1)
     assert 0.05 < plan.epsilon < 0.2

@@ -55,9 +55,7 @@ def made(name: str, epsilon: float, **more: Any) -> cf.Plan | None:
     ("name", "epsilons"),
     [
         ("bit", [1.0]),
-        ("choice", [0.15]),
         ("number", [0.5]),
-        ("local wish", [0.5]),
         ("local", [1.0]),
         ("one protocol", [1.0]),
         *(nightly(name, [0.15, 0.3, 0.6, 1.0, 2.0]) for name in WAYS),
@@ -97,6 +95,7 @@ def test_nobody_is_trusted_as_in_the_local_plan() -> None:
     assert one.centre <= one.plan <= one.local
 
 
+@pytest.mark.long
 def test_a_weaker_promise_is_never_dearer() -> None:
     found = prices("bit", *np.geomspace(0.1, 4.0, 6))
     epsilons = [one.epsilon for one in found]

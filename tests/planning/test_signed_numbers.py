@@ -22,7 +22,6 @@ from chaffinch.protocols import Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords
-from tests.tiers import nightly
 
 PROMISE = (1.0, 1e-6)
 CENTRAL = math.sqrt(2.0)
@@ -92,9 +91,8 @@ def smaller(ratio: Fraction) -> Fraction:
     return Fraction(math.floor(ratio**2 * GRAIN), GRAIN)
 
 
-@pytest.mark.parametrize(
-    "less", ["first flood", *map(nightly, ("first ratio", "last ratio", "last flood"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("less", ["first flood", "first ratio", "last ratio", "last flood"])
 def test_less_noise_than_promised_is_not_proven(plan: Plan, less: str) -> None:
     """A smaller ratio, or a smaller flood, of either digit alone."""
     part = plan.parts[0]

@@ -244,7 +244,7 @@ def ways_out(question: Question | cf.Survey, wishes: dict[str, Any]) -> list[dic
     return found
 
 
-@pytest.mark.parametrize("name", all_but(TIGHT, "survey", "influence"))
+@pytest.mark.parametrize("name", all_but(TIGHT, "survey", "influence", "choice"))
 def test_every_way_out_is_a_plan_that_is_found(name: str) -> None:
     question, wishes = TIGHT[name]
     if "error" not in wishes:
@@ -265,6 +265,7 @@ def test_fifty_questions_have_true_ways_out() -> None:
         assert cf.plan(survey, **wishes | way).own
 
 
+@pytest.mark.long
 def test_a_wish_that_anything_meets_is_not_told_as_one() -> None:
     wishes: dict[str, Any] = {"target": cf.Target(0.2, 1e-12), "protocol": "signed decoys"}
     for most, told in ((math.inf, False), (3.0, True)):

@@ -309,7 +309,8 @@ def test_the_laws_of_one_crowd_keep_all_that_it_shows(values: int, users: int) -
         assert any(shown == pytest.approx(truth, rel=1e-12) for truth in truths)
 
 
-@pytest.mark.parametrize(("values", "ratio"), [(3, 5), nightly(10, 20)])
+@pytest.mark.long
+@pytest.mark.parametrize(("values", "ratio"), [(3, 5), (10, 20)])
 def test_many_rounds_of_a_table_have_two_close_ends(values: int, ratio: int) -> None:
     once = ShuffledTable(response(values, ratio), users=1000)
     bracket = compose(once, times=100).epsilon(1e-6)

@@ -138,6 +138,7 @@ def test_documents_keep_it() -> None:
     assert mechanism_from(mechanism_document(ids)) == ids
 
 
+@pytest.mark.long
 def test_rounds_compose() -> None:
     """Two campaigns of the same ids: below twice epsilon, above once."""
     ids = privacy.FlippedAudiences(filters=2, bits=10**4, hashes=1, flip_probability="0.1")

@@ -74,6 +74,7 @@ def test_crowds_too_large_to_be_followed_have_a_mu_of_fewer(
         found.gaussian_mu(relative_width=1e-3)
 
 
+@pytest.mark.long
 def test_along_the_ridge_mu_is_nearly_what_sums_say(monkeypatch: pytest.MonkeyPatch) -> None:
     for users, flip, more in ((2_000, "0.1", {}), (900, "0.3", {"decoys": 500})):
         found = privacy.FlippedBits(users=users, flip_probability=flip, **more)
@@ -214,6 +215,7 @@ def test_many_rounds_are_at_most_the_root_of_so_many_times_one(times: int) -> No
     assert corner(100, "0.29", times) <= found.upper
 
 
+@pytest.mark.long
 def test_different_rounds_add_up_their_squares() -> None:
     parts: list[Mechanism] = [
         privacy.FlippedBits(users=100, flip_probability="0.29"),
@@ -232,6 +234,7 @@ def test_one_round_is_its_part() -> None:
     assert privacy.compose([]).gaussian_mu() == privacy.compose([]).epsilon(0.1)
 
 
+@pytest.mark.long
 def test_an_infinite_loss_of_one_round_leaves_no_mu_of_all() -> None:
     clear = privacy.DecoyedValues(decoys=100, values=3)
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
@@ -241,6 +244,7 @@ def test_an_infinite_loss_of_one_round_leaves_no_mu_of_all() -> None:
     assert privacy.compose([clear, bit]).gaussian_mu().lower < 1
 
 
+@pytest.mark.long
 def test_what_was_cut_is_not_forgotten() -> None:
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
     cut = privacy.Shortened(bit, Fraction(1, 10**6))

@@ -24,6 +24,7 @@ from chaffinch.privacy.randomizers import (
 )
 from tests.cases import each_case
 from tests.privacy.test_amplification import worst_delta
+from tests.tiers import all_but
 
 Row = tuple[Fraction, ...]
 Table = tuple[Row, ...]
@@ -193,7 +194,7 @@ _LOOSER = {
 """How much above the blanket of the whole table: messages that suit all values are not used."""
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", all_but(CASES, "rappor, two hashes"))
 def test_the_truth_is_inside(case: str) -> None:
     named, table = CASES[case]()
     assert all(sum(row) == 1 for row in table)
@@ -268,6 +269,7 @@ def test_rappor_is_as_private_as_its_authors_say() -> None:
     assert once.epsilon(1e-3).upper < forever.epsilon(1e-3).upper
 
 
+@pytest.mark.long
 def test_randomizers_compose_and_are_drawn() -> None:
     named = OptimizedUnary(local_epsilon=1, values=10, users=5000)
     once, four = named.epsilon(1e-6), compose(named, times=4).epsilon(1e-6)

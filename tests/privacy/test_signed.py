@@ -74,6 +74,7 @@ def test_a_larger_share_never_hurts(
     assert better.delta(epsilon).lower <= less.delta(epsilon).upper
 
 
+@pytest.mark.long
 @given(mechanism=signed, share=st.sampled_from(["11/10", 2, "7/2"]), epsilon=epsilons)
 def test_of_more_users_than_noise_was_cut_for_only_the_upper_end_is_known(
     mechanism: SignedDecoys, share: str, epsilon: float
@@ -427,6 +428,7 @@ def test_rounds_are_narrow(name: str) -> None:
     assert found.upper <= found.lower * 1.001
 
 
+@pytest.mark.long
 def test_many_rounds_under_a_wide_cover_are_narrow() -> None:
     """A long law is known to fewer digits; without it a single round was the lower end."""
     ratio = math.exp(-0.08)

@@ -155,6 +155,7 @@ def test_wide_sums_with_decoys_have_a_lower_end() -> None:
         assert mechanism.delta(found.lower * (1 - 1e-9)).upper >= 1e-6
 
 
+@pytest.mark.long
 def test_a_curve_with_decoys_falls_and_is_narrow() -> None:
     mechanism = FlippedValues(users=60, decoys=80, values=20, flip_probability="0.05")
     nodes = np.linspace(0.0, 2.4, 7)

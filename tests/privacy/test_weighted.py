@@ -21,7 +21,7 @@ from chaffinch.privacy.mechanisms.weighted import _Descent, _noise
 from chaffinch.privacy.numerics.loss_budgets import Grid
 from tests.laws.mechanisms import weighted_numbers
 from tests.oracles.weighted import Layout, rates
-from tests.tiers import slower
+from tests.tiers import nightly, slower
 
 GOLDEN: dict[str, Any] = {
     "tops": 3,
@@ -128,7 +128,7 @@ def test_more_noise_never_hurts(mechanism: privacy.WeightedNumbers, which: str) 
     assert (noisier.profile_bound(points) <= mechanism.profile_bound(points) * 1.02 + 1e-12).all()
 
 
-@pytest.mark.parametrize("share", ["1/2", "9/10"])
+@pytest.mark.parametrize("share", ["1/2", nightly("9/10")])
 def test_fewer_honest_users_prove_less(share: str) -> None:
     points = np.array([0.5, 1.0, 2.0])
     fewer, all_of_them = made(share=share), made()

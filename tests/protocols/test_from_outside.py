@@ -43,6 +43,7 @@ from chaffinch.simulate import SeededWords, audit, collect, guessing_game, simul
 from chaffinch.wire.key_lists import KeyList
 from tests.meta import repository
 from tests.services.oracle import write_segment
+from tests.tiers import nightly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -449,6 +450,7 @@ def planned(kind: str, **wishes: Any) -> Plan:
     return cf.plan(QUESTION, users=USERS, target=TARGET, protocol=kind, **wishes)
 
 
+@pytest.mark.long
 def test_a_plan_holds_proofs_about_one_person(kary: Any, plan: Plan) -> None:
     for place, (words, facts) in enumerate(
         (
@@ -486,7 +488,12 @@ def test_a_class_that_is_defined_again_is_not_taken_for_the_same(kary: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["flips with decoys", "signed decoys", "decoys, 3 of them", "local", "k-ary response"]
+    "name",
+    [
+        "signed decoys",
+        "k-ary response",
+        *map(nightly, ("flips with decoys", "decoys, 3 of them", "local")),
+    ],
 )
 def test_it_is_not_asked_for_by_the_names_of_others(kary: Any, name: str) -> None:
     facts = {"kind": "mine", "mechanisms": (), "variants": ways(name)}

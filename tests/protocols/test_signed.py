@@ -23,6 +23,7 @@ from chaffinch.sampling import SCALE
 from chaffinch.simulate import SeededWords
 from chaffinch.wire.messages import EMPTY
 from tests.encoding.test_transcripts import Scripted, plan_of
+from tests.tiers import all_but
 
 QUARTER, EIGHTH = Fraction(1, 4), Fraction(1, 8)
 TINY = Signed(EIGHTH, (QUARTER, EIGHTH), 2, 3)
@@ -173,7 +174,7 @@ VIEWS: dict[str, tuple[Question, Signed, list[tuple[Row, Row]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", VIEWS)
+@pytest.mark.parametrize("case", all_but(VIEWS, "digits"))
 def test_what_all_devices_show_is_what_the_accountant_says(case: str) -> None:
     question, protocol, moves = VIEWS[case]
     one = table_law(protocol, len(protocol.labels(question)))

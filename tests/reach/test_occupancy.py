@@ -48,6 +48,7 @@ def exact(balls: int, bits: int, flip: Fraction) -> Law:
 FLIPS = [Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10), Fraction(2, 5)]
 
 
+@pytest.mark.long
 def test_tails_are_those_of_the_exact_law() -> None:
     for bits, balls in ((3, 1), (3, 7), (8, 2), (8, 20), (16, 3), (16, 7)):
         for flip in FLIPS:

@@ -70,7 +70,8 @@ def made() -> tuple[Logos, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("logos", [drawn, nightly(made)])
+@pytest.mark.long
+@pytest.mark.parametrize("logos", [drawn, made])
 def test_releases_are_as_exact_as_predicted(logos: Any) -> None:
     """All estimates; and of fewer collections the whole release, whose intervals take longer."""
     groups = usual_groups(PEOPLE.audience)

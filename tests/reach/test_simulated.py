@@ -175,11 +175,12 @@ SLOW = [("independent", 5), ("nested", 5), ("independent", 8), ("heavy-tailed", 
 """All 255 overlaps of eight publishers are drawn one by one."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "count", "runs"),
     [
         ("disjoint", 2, 40),
-        *(nightly(*one, RUNS) for one in [*SMALL, *BETWEEN]),
+        *((*one, RUNS) for one in [*SMALL, *BETWEEN]),
     ],
 )
 def test_releases_are_as_exact_as_predicted(kind: str, count: int, runs: int) -> None:
@@ -216,7 +217,8 @@ def test_a_belief_in_a_tenth_more_or_fewer_flips_is_seen(
     assert "coverage of all together" in found
 
 
-@pytest.mark.parametrize("factor", [nightly(0.9), 1.1])
+@pytest.mark.long
+@pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_belief_in_other_flips_gives_other_standard_errors(factor: float) -> None:
     # Few publishers scatter nearly alike whatever is believed; eight do not.
     plan, publishers = planned("disjoint", 8, IDS), publishers_of("disjoint", 8, IDS)

@@ -183,6 +183,7 @@ def test_numbers_show_mean_sum_and_brackets(html: str) -> None:
         assert cell in cells
 
 
+@pytest.mark.long
 def test_a_page_of_many_values_stays_small() -> None:
     answer = releases.counted("q", [f"value {n}" for n in range(100_000)])
     html = releases.release(answer).page()

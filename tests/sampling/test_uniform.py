@@ -12,6 +12,7 @@ from scipy import special
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import below, permutation, secure_words, shuffled
 from tests.sampling.sources import ALARM, ListedWords, SeededWords
+from tests.tiers import nightly
 
 ALL = 2**64
 
@@ -125,7 +126,7 @@ def test_codes_with_other_keys_stay_where_these_put_them() -> None:
         assert shuffled(ListedWords([*keys, *fresh]), codes).tolist() == order
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("kind", [nightly(np.uint8), np.uint16, nightly(np.uint32)])
 def test_orders_of_codes_are_uniform_and_a_lazy_shuffle_fails(kind: type[np.uint32]) -> None:
     # Chi-square over the 60 orders of a multiset; the noncentrality of the lazy shuffle is 354.
     codes = np.array([0, 1, 1, np.iinfo(kind).max, 3], kind)

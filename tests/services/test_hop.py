@@ -30,6 +30,7 @@ from tests import forks
 from tests.engines.plans import plan_of
 from tests.services.commands import Service, serving, waited
 from tests.services.servers import Site, make_site
+from tests.tiers import nightly
 
 SETTINGS = """
 plans = ["../plan.json"]
@@ -314,7 +315,7 @@ def test_a_hop_starts_without_what_it_never_uses() -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("missing", ["httptools", "uvloop", "prometheus_client"])
+@pytest.mark.parametrize("missing", ["httptools", nightly("uvloop"), nightly("prometheus_client")])
 def test_without_the_extra_the_hint_says_how_to_install_it(missing: str) -> None:
     program = (
         f"import sys; sys.modules[{missing!r}] = None\n"

@@ -302,7 +302,9 @@ def order_of(folder: Path, memory: int) -> tuple[int, ...]:
     return tuple(b"".join(blocks_of(file, ITEMS * 9))[::9])
 
 
-@pytest.mark.parametrize(("memory", "trials"), [(1 << 20, 2400), (60, 360), nightly(60, 1200)])
+@pytest.mark.parametrize(
+    ("memory", "trials"), [(1 << 20, 2400), nightly(60, 360), nightly(60, 1200)]
+)
 def test_every_order_of_the_items_is_as_likely_as_any_other(
     tmp_path: Path, memory: int, trials: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,7 @@ def test_a_local_plan_alone_is_guessed_as_often_as_it_says() -> None:
     [
         (cf.Bit(), ("no", "yes"), ("yes",)),
         (DRINKS, ("milk", "tea"), ("tea", "milk")),
-        (cf.Flags(["a", "b", "c"]), (["a", "b"], ["b", "c"]), ("a", "c")),
+        nightly(cf.Flags(["a", "b", "c"]), (["a", "b"], ["b", "c"]), ("a", "c")),
         (cf.Number(0, 10), (0, 10), ("sum",)),
     ],
 )

@@ -184,6 +184,7 @@ TOGETHER = {
     "bomb",
     all_but(
         TOGETHER,
+        "columns of long texts",
         "records of long texts",
         "records of more long texts",
         "columns of many texts in dictionaries",
@@ -215,6 +216,7 @@ def zipped_arrow(path: Path, batch: pa.RecordBatch, times: int, **options: objec
             to.write_batch(batch)
 
 
+@pytest.mark.long
 def test_a_zipped_batch_does_not_fill_the_memory(tmp_path: Path) -> None:
     batch = pa.record_batch({"a": pa.nulls(1 << 26, pa.int64())})
     zipped_arrow(tmp_path / "a.arrow.gz", batch, 1)
@@ -231,6 +233,7 @@ def test_large_batches_are_held_once_or_twice(compression: str | None, tmp_path:
     assert limited.read_table(tmp_path / "a.arrow") == "read"
 
 
+@pytest.mark.long
 def test_a_zipped_header_is_not_read_before_its_length(tmp_path: Path) -> None:
     header = b"\xff\xff\xff\xff" + (1 << 30).to_bytes(4, "little")
     zipped((header, 1), (bytes(8), 1 << 27))(tmp_path / "a.arrow.gz")

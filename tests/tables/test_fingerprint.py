@@ -24,6 +24,7 @@ from chaffinch.encoding.bulk import find_columns
 from chaffinch.questions import Choice, Flags, Number, Question
 from chaffinch.tables.fingerprint import Fingerprint, answers_in
 from chaffinch.tables.read import open_table
+from tests.tiers import nightly
 
 ROWS: dict[str, list[Any]] = {
     "id": [f"user-{number}" for number in range(300)],
@@ -278,7 +279,9 @@ def test_neither_pieces_nor_the_order_of_rows_count(orders: tuple[Any, Any]) -> 
     assert fingerprint(pa.table(one)) == fingerprint(pa.table(two))
 
 
-@pytest.mark.parametrize("kind", PLAIN, ids=str)
+@pytest.mark.parametrize(
+    "kind", [kind if place % 3 == 0 else nightly(kind) for place, kind in enumerate(PLAIN)], ids=str
+)
 @given(data=st.data())
 def test_pieces_and_order_of_each_plain_kind(kind: pa.DataType, data: st.DataObject) -> None:
     cells = data.draw(st.lists(st.none() | PLAIN[kind], min_size=1, max_size=8))

@@ -109,6 +109,7 @@ def test_nested_cells_do_not_fill_the_memory(bomb: str, tmp_path: Path) -> None:
     assert limited.read_table(tmp_path / "a.jsonl") == "invalid-table"
 
 
+@pytest.mark.long
 def test_many_keys_and_many_lines_are_read_in_parts() -> None:
     """Every key that a line lacks is a cell that is held."""
     table = open_table(io.BytesIO(keys(1000) + b"{}\n" * 10_000), format="jsonl")
@@ -168,7 +169,9 @@ REPEATED: dict[str, tuple[str, Callable[[], bytes], int]] = {
 
 
 @pytest.mark.usefixtures("little_work")
-@pytest.mark.parametrize("case", all_but(REPEATED, "many columns of JSON", "gaps of one column"))
+@pytest.mark.parametrize(
+    "case", all_but(REPEATED, "many columns of CSV", "many columns of JSON", "gaps of one column")
+)
 def test_text_that_is_little_but_repetitions_is_refused(case: str) -> None:
     kind, make, columns = REPEATED[case]
     with pytest.raises(InvalidTable, match="almost nothing but repetitions"):

@@ -136,6 +136,7 @@ def test_what_leaves_no_room_gets_no_certificate(proven: tuple[Plan, Document]) 
     assert "refused" not in verdict(alone.document(), certify(alone).document())
 
 
+@pytest.mark.long
 def test_rounds_are_charged_one_by_one() -> None:
     made = cf.plan(
         cf.Bit(), users=200, target=cf.Target(2.0, 1e-4), max_messages=1, honest=0.8, rounds=2

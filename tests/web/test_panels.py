@@ -203,6 +203,7 @@ def test_what_is_said_of_a_plan_is_on_the_safe_side() -> None:
     assert margin <= float(far.group(1)) <= 1.1 * margin
 
 
+@pytest.mark.long
 def test_a_promise_costs_what_its_plan_says() -> None:
     text = HEAD.replace("epsilon = 4", "epsilon = 1.2") + SURVEYS["bit"]
     news: list[News] = []

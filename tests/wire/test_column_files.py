@@ -104,6 +104,7 @@ def test_files_of_another_kind_are_told_apart(tmp_path: Path) -> None:
         load_columns(written(path, {"format": "chaffinch/plan@1"}))
 
 
+@pytest.mark.long
 def test_a_million_counts_fit(tmp_path: Path) -> None:
     counts = np.full(2**20, 2**9, np.int64)
     large = ShuffledColumns("a7" * 32, "0b" * 16, "c3" * 16, 2**29, 20, counts)
