@@ -663,7 +663,6 @@ def test_numbers_of_decoys_are_rounded_no_further_than_sharpness_allows(
     )
 
 
-@pytest.mark.long
 def test_decoys_in_one_step_share_their_laws() -> None:
     noise = SeenDecoys(2, np.arange(100_000, 120_000, 5))
     reports = 10**6

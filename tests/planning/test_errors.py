@@ -232,7 +232,6 @@ def test_no_interval_reaches_farther_than_the_farthest_end(alpha: float) -> None
     assert float(high[0] - low[0]) / 2 <= far <= 1.05 * float(high[0] - low[0]) / 2
 
 
-@pytest.mark.long
 def test_nor_does_one_from_any_tally_of_a_batch_of_any_size() -> None:
     """Means fall between whole tallies in another way at every count and number of reports."""
     signed = [SignedNoise(((1, Fraction(4, 5)),), people, 2) for people in (40, 500)]

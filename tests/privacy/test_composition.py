@@ -463,7 +463,6 @@ def test_sums_are_of_upper_ends() -> None:
     assert beside.delta(upper).upper <= 1e-6 * (1 + 1e-6)
 
 
-@pytest.mark.long
 def test_a_composition_of_compositions_is_one_of_all_their_rounds() -> None:
     """It was followed as one wide part, which took minutes where signed decoys were in it."""
     one = privacy.FlippedBits(users=1000, flip_probability="0.2")
@@ -580,7 +579,6 @@ def test_the_largest_losses_are_set_apart_first() -> None:
         assert math.fsum(gone) <= local <= math.fsum(gone) * (1 + 1e-12)
 
 
-@pytest.mark.long
 def test_what_was_cut_inside_of_a_part_is_paid_for() -> None:
     """A part that is a composition itself is followed as one where anything in it was cut."""
     one, two = bits(1000, "0.1"), bits(500, "0.1")

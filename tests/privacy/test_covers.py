@@ -283,7 +283,6 @@ def test_a_grid_is_as_fine_as_the_losses_are_small() -> None:
     assert reach <= (cover.nodes - 1) * math.log(cover.growth) * (1 + 1e-9)
 
 
-@pytest.mark.long
 def test_a_grid_is_fine_for_the_smallest_losses_and_ends_with_the_largest() -> None:
     bit, other, far = (
         FlippedBits(users=users, flip_probability=flip)

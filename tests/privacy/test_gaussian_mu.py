@@ -215,7 +215,6 @@ def test_many_rounds_are_at_most_the_root_of_so_many_times_one(times: int) -> No
     assert corner(100, "0.29", times) <= found.upper
 
 
-@pytest.mark.long
 def test_different_rounds_add_up_their_squares() -> None:
     parts: list[Mechanism] = [
         privacy.FlippedBits(users=100, flip_probability="0.29"),
@@ -234,7 +233,6 @@ def test_one_round_is_its_part() -> None:
     assert privacy.compose([]).gaussian_mu() == privacy.compose([]).epsilon(0.1)
 
 
-@pytest.mark.long
 def test_an_infinite_loss_of_one_round_leaves_no_mu_of_all() -> None:
     clear = privacy.DecoyedValues(decoys=100, values=3)
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
@@ -244,7 +242,6 @@ def test_an_infinite_loss_of_one_round_leaves_no_mu_of_all() -> None:
     assert privacy.compose([clear, bit]).gaussian_mu().lower < 1
 
 
-@pytest.mark.long
 def test_what_was_cut_is_not_forgotten() -> None:
     bit = privacy.FlippedBits(users=100, flip_probability="0.29")
     cut = privacy.Shortened(bit, Fraction(1, 10**6))

@@ -198,7 +198,6 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 # What it promises, and what it refuses.
 
 
-@pytest.mark.long
 def test_it_is_proven_with_what_does_not_fit() -> None:
     protocol = made()
     mechanism = protocol.mechanism(QUESTION, 10_000)
