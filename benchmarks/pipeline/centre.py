@@ -1,33 +1,32 @@
 """The price of trusting nobody: standard errors over that of a trusted centre.
 
-Every row is one promise to one crowd. A cell is the standard error of a protocol, calibrated
-exactly, over that of the smaller of discrete Laplace and Gaussian noise; ``local`` trusts no
-shuffler either. Messages are what a report holds on average beyond the answer itself, with
-signed decoys; beside it what they would be if a plan promised nothing for half of the users.
+The centre is a party that holds all answers, adds them up and adds noise once: the better of
+discrete Laplace and discrete Gaussian noise, the least that keeps the same promise to the same
+neighbours (one person's answer is replaced), as the accountant of view ``totals`` proves it
+(`NoisyTotals`). A run of a table is such a centre.
+
+Every row is one promise to one crowd, kept by the protocol that the planner takes where nothing
+need be left of a single report. Beside it stand the most exact protocol whose reports protect by
+themselves, and local randomization, which trusts no shuffler either.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 from benchmarks.findings import Cell, Finding, Goal, Line
 from benchmarks.harness import tell
-from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.planning.baselines import central_error
-from chaffinch.planning.candidates import Candidate, Task, for_local_target, for_target
-from chaffinch.planning.wishes import MOST_MESSAGES
-from chaffinch.plans.expansion import Asked
-from chaffinch.privacy import published
-from chaffinch.protocols import Variant, protocol_variants
-from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.signed import signed_variant
+from chaffinch.planning.candidates import Candidate, most_exact
+from chaffinch.planning.wishes import MOST_MESSAGES, Wishes
+from chaffinch.privacy import Target
+from chaffinch.protocols.registry import LOCAL
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 DELTA = 1e-6
-USERS = (10**3, 10**4, 10**6)
+USERS = (10**3, 10**4, 10**5, 10**6, 10**7)
 EPSILONS = (0.5, 1.0, 2.0)
 QUESTIONS: dict[str, Question] = {
     "One bit": Bit(),
@@ -37,23 +36,18 @@ QUESTIONS: dict[str, Question] = {
     "The sum of numbers": Number(0, 1),
     "Five flags": Flags([f"flag {number}" for number in range(5)]),
 }
-WAYS = {
-    "signed": "signed decoys",
-    "uniform": "clear with decoys",
-    "flips": "flips",
-    "copies": "flips,",
-    "steps": "number in",
+COLUMNS = ("centre", "x centre", "messages", "slots", "protected", "local")
+AIMED_AT = 1.0
+"""The epsilon of all aims."""
+AIMS: dict[tuple[str, int], tuple[float, ...]] = {
+    ("One bit", 10**3): (1.25,),
+    ("One bit", 10**4): (1.25,),
+    ("One of 100 values", 10**5): (1.3, 1.5),
+    ("The sum of numbers", 10**3): (1.5, 64),
+    ("The sum of numbers", 10**4): (1.4, 5),
+    **{("The sum of numbers", users): (1.3, 4.5, 90) for users in USERS[2:]},
 }
-COLUMNS = ("centre", "signed", "extra messages", "all honest", *list(WAYS)[1:], "local", "S0")
-AIMS = {
-    ("One bit", 1_000): (1.25, 0.3),
-    ("One bit", 10_000): (1.25, 0.03),
-    ("One of 100 values", 100_000): (1.3, 0.5),
-    ("The sum of numbers", 1_000): (1.5, 64.0),
-    ("The sum of numbers", 10_000): (1.5, 64.0),
-}
-"""At epsilon 1: the error over a centre's, and the extra messages of a plan for all honest users
-(of a number: all messages)."""
+"""At most so many times the error of a centre, so many messages, and so many slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,103 +59,73 @@ class Promise:
     users: int
     epsilon: float
 
-    @property
-    def task(self) -> Task:
-        """Return what is asked of the planner."""
-        crowd = (Asked("answer", self.question),), self.users, self.users, 1, MOST_MESSAGES
-        return Task(*crowd, local_epsilon=math.inf)
-
-    def calibrated(self, variants: list[Variant]) -> Candidate | None:
-        """Return the fewest messages near the smallest error, as the planner does."""
-        found = []
-        for variant in variants:
-            tell(f"{self.name}, {self.users:,} users, epsilon {self.epsilon:g}: {variant.name}")
-            try:
-                one = for_target(variant.name, [variant], (self.epsilon, DELTA), self.task)
-            except InvalidInput:
-                continue
-            found += [] if one is None or one.ruled_out else [one]
-        near = 1.15 * min((one.error for one in found), default=0.0)
-        return min(
-            (one for one in found if one.error <= near), key=lambda one: one.messages, default=None
+    def weighed(self) -> tuple[Candidate | None, list[Candidate]]:
+        """Return what the planner takes if nothing need be left of a report, and what it weighs."""
+        wishes = Wishes(
+            question=self.question,
+            users=self.users,
+            target=Target(self.epsilon, DELTA),
+            error=None,
+            delta=None,
+            rounds=1,
+            contributions=1,
+            max_messages=MOST_MESSAGES,
+            honest=1.0,
+            local_epsilon=math.inf,
+            influence=None,
+            protocol=None,
         )
+        task = wishes.task()
 
-    def line(self) -> list[Line]:
-        """Return the row, and one for its goal in messages."""
-        central = central_error(self.question, self.epsilon, DELTA)
-        known = protocol_variants(self.question, MOST_MESSAGES, clear=True, wished=True)
-        found = {
-            way: self.calibrated([one for one in known if _is_way(one.name, start)])
-            for way, start in WAYS.items()
-        }
-        over: dict[str, Cell] = {
-            way: one.error / central if one is not None else None for way, one in found.items()
-        }
-        signed, honest = found["signed"], self._all_honest()
-        local = for_local_target((self.epsilon, DELTA), self.task).error
-        cells = (
-            central,
-            over["signed"],
-            None if signed is None else self._extra(signed),
-            None if honest is None else self._extra(honest),
-            *(over[way] for way in list(WAYS)[1:]),
-            local / central,
-            self._first_source(central),
+        def said(name: str) -> None:
+            tell(f"{self.name}, {self.users:,} users, epsilon {self.epsilon:g}: {name}")
+
+        found = wishes.candidates(task, said)
+        within = [one for one in found if one.crowd > 1 and not one.ruled_out]
+        return (most_exact(within, task)[0] if within else None), found
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the row, with its aims below it."""
+        centre = central_error(self.question, self.epsilon, DELTA)
+        best, weighed = self.weighed()
+        protected, local = (
+            min((one.error / centre for one in weighed if is_one(one)), default=None)
+            for is_one in (_is_protected, _is_local)
         )
         name = f"{self.users:,} users, epsilon {self.epsilon:g}"
-        aims = AIMS.get((self.name, self.users)) if self.epsilon == 1 else None
-        if aims is None or signed is None:
-            return [Line(name, cells)]
-        lines = [Line(name, cells, Goal(aims[0], signed.error / central, at_least=False))]
-        extra = (
-            signed.messages if self.question.shape == "number" else self._extra(honest or signed)
-        )
-        blank = (None,) * len(COLUMNS)
-        return [*lines, Line("  messages", blank, Goal(aims[1], extra, at_least=False))]
-
-    def _extra(self, one: Candidate) -> float:
-        part = one.parts[0]
-        return one.messages - (part.protocol.answer_messages(part.question) or 0)
-
-    def _all_honest(self) -> Candidate | None:
-        """Return signed decoys that promise nothing where any of the users is dishonest."""
-        if self.question.shape == "number":
-            return None
-        splits = (0.6, 0.75, 0.83, 0.9)
-        return self.calibrated([signed_variant(split, least_share=1.0) for split in splits])
-
-    def _first_source(self, central: float) -> Cell:
-        """Return what the calibration of S0 comes to: (4.48) for a bit, (5.12) for a choice."""
-        formulas: dict[str, Callable[..., float]] = {
-            "bit": published.any_crowd_flip_probability,
-            "choice": published.flipped_values_flip_probability,
-        }
-        if self.question.shape not in formulas:
-            return None
-        try:
-            flip = Fraction(
-                formulas[self.question.shape](epsilon=self.epsilon, delta=DELTA, users=self.users)
-            )
-        except ChaffinchError:
-            return "impossible"
-        return float(Noise.flips(flip).standard_error(self.users)) / central
+        if best is None:
+            few = f"no plan: more than {MOST_MESSAGES} messages in a report"
+            yield Line(name, (centre, None, None, None, protected, local), note=few)
+            return
+        found = best.error / centre, best.messages, float(best.slots)
+        cells: tuple[Cell, ...] = (centre, *found, protected, local)
+        aims = AIMS.get((self.name, self.users), ()) if self.epsilon == AIMED_AT else ()
+        goals = [
+            Goal(aim, reached, at_least=False)
+            for aim, reached in zip(aims, found, strict=False)  # the first ones
+        ]
+        yield Line(name, cells, goals[0] if goals else None, note=best.name)
+        for what, goal in zip(("messages", "slots"), goals[1:], strict=False):
+            yield Line(f"  {what}", (None,) * len(COLUMNS), goal)
 
 
 def findings() -> Iterator[Finding]:
     """Yield a table for each kind of question."""
     for name, question in QUESTIONS.items():
-        users = (*USERS, 10**5) if (name, 10**5) in AIMS else USERS
-        lines: list[Line] = []
-        for crowd in sorted(users):
-            for epsilon in EPSILONS:
-                lines += Promise(name, question, crowd, epsilon).line()
+        promises = [Promise(name, question, users, one) for users in USERS for one in EPSILONS]
+        lines = [line for promise in promises for line in promise.lines()]
         notes = [
-            f"delta = {DELTA:g}; centre: in people (numbers: in ranges); others over the centre",
-            "all honest: extra messages if a plan promised nothing for half of the users",
+            f"delta = {DELTA:g}; centre: in people (numbers: in ranges), the others times that",
+            "messages: of a report, on average; slots: messages that it has room for",
+            "protected: of flips and the like, of which something is left if the parties collude",
         ]
         yield Finding(name, COLUMNS, lines, notes)
     tell("")
 
 
-def _is_way(name: str, start: str) -> bool:
-    return name == start if start == "flips" else name.startswith(start) and name != "flips"
+def _is_local(one: Candidate) -> bool:
+    return one.name == LOCAL
+
+
+def _is_protected(one: Candidate) -> bool:
+    return one.crowd > 1 and not one.ruled_out and math.isfinite(one.local_epsilon)
