@@ -6,6 +6,9 @@ from the table to the noise, and its noise is drawn by the measurement of that c
 and its Gaussian noise the better one counts. Ours is the plan that a run makes, and the noise that
 it adds. Either is drawn many times, and the error is what was drawn: a ratio is known to half a
 percent or so.
+
+Medians are shown beside one another without a goal: OpenDP selects one of some candidates, for one
+quantile; a run releases how many numbers are above each step, and with these all quantiles.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
+from numpy.typing import NDArray
 
 import chaffinch as cf
 from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
+from chaffinch.analysis.number_estimates import Scale, survival
 from chaffinch.questions import Question
 from chaffinch.sampling import secure_words
 
@@ -32,6 +37,8 @@ SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 ISLANDS = ["Biscoe", "Dream", "Torgersen"]
 TABLES = {"344 penguins": 344, "1,000 members": 1000}
 EPSILONS = (0.5, 1.0, 2.0)
+MEDIANS, CANDIDATES = 300, 145
+QUARTILES = 3
 COLUMNS = ("ours", "OpenDP", "its Laplace", "its Gaussian", "ratio")
 
 
@@ -101,6 +108,7 @@ def findings() -> Iterator[Finding]:
             f"delta = {DELTA:g}, {DRAWS:,} draws each"
         )
         yield Finding(title, COLUMNS, lines, [note])
+        yield _medians(title, people)
     tell("")
 
 
@@ -133,6 +141,57 @@ def _ours(asked: Statistic, people: int, epsilon: float) -> float:
     noise = part.protocol.add_noise(part.question, zeros, secure_words())
     steps = part.protocol.thermometer.resolution if is_sum else 1
     return float(np.sqrt(np.mean(np.square(noise.astype(np.float64))))) / steps
+
+
+def _medians(title: str, people: int) -> Finding:
+    """Return how far medians of one table are from its own, as shares of the range."""
+    draws = np.random.default_rng(1)
+    answers = draws.normal(4200.0, 800.0, people).clip(LOW, HIGH)
+    lines = []
+    for epsilon in EPSILONS:
+        tell(f"{title}, median, epsilon {epsilon:g}")
+        off = [
+            float(np.sqrt(np.mean(np.square(found - np.median(answers))))) / (HIGH - LOW)
+            for found in (
+                _our_medians(answers, epsilon),
+                _their_medians(answers, epsilon),
+                _their_medians(answers, epsilon / QUARTILES),
+            )
+        ]
+        lines.append(Line(f"median, epsilon {epsilon:g}", (*off, off[0] / off[1])))
+    columns = ("ours", "OpenDP", "one of three", "ratio")
+    notes = [
+        f"root mean squares of {MEDIANS} releases; OpenDP chooses among {CANDIDATES} candidates",
+        "ours: all quantiles at once; one of three: OpenDP's for a third of epsilon, as three take",
+    ]
+    return Finding(f"{title}: the median, error as a share of the range", columns, lines, notes)
+
+
+def _our_medians(answers: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    question, people = cf.Number(LOW, HIGH, quantiles=True), len(answers)
+    target = cf.Target(epsilon, DELTA)
+    plan = cf.plan(question, users=people, target=target, view="totals", anyway=True)
+    part, words = plan.part(), secure_words()
+    scale = Scale.of(question, part.protocol.thermometer)
+    found = []
+    for _ in range(MEDIANS):
+        sums = part.protocol.add_up(part.question, (answers - LOW) / (HIGH - LOW), words)
+        seen = part.protocol.add_noise(part.question, sums, words)
+        _, middle, _ = survival(scale, seen, people, 0.95).quantiles([0.5])
+        found.append(float(middle[0]))
+    return np.array(found)
+
+
+def _their_medians(answers: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    domain = dp.vector_domain(dp.atom_domain(bounds=(LOW, HIGH), nan=False), size=len(answers))
+    candidates = np.linspace(LOW, HIGH, CANDIDATES).tolist()
+
+    def made(scale: float) -> Any:
+        select = dp.m.then_private_quantile(dp.max_divergence(), candidates, 0.5, scale)
+        return (domain, dp.symmetric_distance()) >> select
+
+    median = made(float(dp.binary_search_param(made, d_in=2, d_out=epsilon)))
+    return np.array([median(answers.tolist()) for _ in range(MEDIANS)])
 
 
 def _scale(asked: Statistic, people: int, epsilon: float, gaussian: bool) -> float:  # noqa: FBT001
