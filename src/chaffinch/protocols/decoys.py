@@ -59,7 +59,7 @@ class Decoys(Protocol):
     kind: ClassVar[str] = "decoys"
     clear: ClassVar[bool] = True
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice")
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.0e-5, 1.8e-7, 5.4e-8, 3.2e-8)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.1e-5, 1.1e-7, 4.2e-8, 1.8e-8)
 
     def __post_init__(self) -> None:
         checks.whole("number of decoy slots", self.decoy_slots, least=1, most=MOST_SLOTS)

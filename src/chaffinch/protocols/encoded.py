@@ -58,7 +58,7 @@ class Encoded(Protocol):
 
     kind: ClassVar[str] = "encoded"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.2e-5, 0.0, 3.5e-8, 1.7e-8)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 8.4e-8, 3.7e-8, 1.7e-8)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

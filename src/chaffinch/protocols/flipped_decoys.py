@@ -51,7 +51,7 @@ class FlippedDecoys(Protocol):
 
     kind: ClassVar[str] = "flipped-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("choice",)
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(4.3e-5, 4.5e-7, 1.9e-7, 9.3e-9)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.9e-5, 7.1e-7, 1.3e-7, 8.4e-9)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

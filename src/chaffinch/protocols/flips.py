@@ -51,7 +51,7 @@ class Flips(Protocol):
 
     kind: ClassVar[str] = "flips"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags")
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 5.8e-7, 0.0, 1.0e-7)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(1.8e-5, 4.2e-7, 0.0, 1.1e-7)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

@@ -121,7 +121,7 @@ class Signed(SharedNoise):
 
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(1.9e-5, 6.6e-7, 3.6e-8, 4.0e-8)
 
     def __post_init__(self) -> None:
         super().__post_init__()

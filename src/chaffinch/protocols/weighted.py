@@ -87,7 +87,7 @@ class Weighted(SharedNoise):
 
     kind: ClassVar[str] = "weighted"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
-    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(6.1e-5, 2.7e-7, 3.1e-8, 2.0e-8)
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(7.1e-5, 3.1e-7, 4.5e-8, 2.0e-8)
 
     def __post_init__(self) -> None:
         super().__post_init__()
