@@ -47,7 +47,9 @@ def test_what_the_example_comments_out_works_too() -> None:
         date_format="%d.%m.%Y",
         missing_values=("NA", "?"),
     )
-    reading = cf.Number(0, 60, unit="minutes", clip=True, missing="count", quantiles=True)
+    reading = cf.Number(
+        0, 60, unit="minutes", clip=True, missing="count", quantiles=True, spread=True
+    )
     assert found.survey.questions["reading"] == reading
 
 

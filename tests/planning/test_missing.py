@@ -13,7 +13,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.analysis.analyze import _NO_MEAN, _NO_SHARES
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.plans.expansion import Asked, expanded, spread_answers
+from chaffinch.plans.expansion import Asked, answers_of_parts, expanded
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
@@ -53,7 +53,7 @@ def test_every_part_is_told_its_own_answer() -> None:
         ("d", cf.Bit()),
     ]
     silent, told = np.array([math.nan, 0.25]), np.array([0.75, math.nan])
-    found = spread_answers(expanded(asked), [np.array([0, 1]), silent, told, np.array([1, 1])])
+    found = answers_of_parts(expanded(asked), [np.array([0, 1]), silent, told, np.array([1, 1])])
     assert [one.tolist() for one in found] == [
         [0, 1],
         [0.5, 0.25],

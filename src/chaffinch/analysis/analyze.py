@@ -17,10 +17,11 @@ from chaffinch.analysis.answered import (
 )
 from chaffinch.analysis.cross_margins import crossed_answer
 from chaffinch.analysis.number_estimates import Scale, mean, survival
+from chaffinch.analysis.spread import standard_deviation
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
+from chaffinch.plans.expansion import COUNT_SHARE, tells_answered, tells_squares
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
@@ -136,11 +137,8 @@ class _Asked:
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     part, reading = plan.parts[index], _reading(plan, index, found)
-    if counts_gaps(part.question):
-        answered = _reading(plan, index + 1, found)
-        return _counted_number(part, reading, answered, found.present, asked)
-    if part.question.shape == "number":
-        return _number(part, reading, found.present, asked)
+    if isinstance(part.question, Number):
+        return _number_with_parts(plan, index, found, asked)
     noise, counts = reading.noise, reading.tallies
     estimates = noise.estimate(counts, found.present)
     errors = np.broadcast_to(noise.standard_error(found.present, estimates), estimates.shape)
@@ -223,6 +221,43 @@ def _adjusted(
         adjustment = "non-negative"  # These do not exclude one another: no total is known.
     moved, said = table[adjustment]()
     return moved, [said]
+
+
+def _number_with_parts(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
+    """Return what is said of a number, from all parts of the plan that are about it."""
+    part, reading, reports = plan.parts[index], _reading(plan, index, found), found.present
+    answered = squares = None
+    for place, one in enumerate(plan.parts):
+        if one.answers_to == part.name and tells_answered(one):
+            answered = _reading(plan, place, found)
+        elif one.answers_to == part.name and tells_squares(one):
+            squares = one, _reading(plan, place, found)
+    if answered is None:
+        answer = _number(part, reading, reports, asked)
+    else:
+        answer = _counted_number(part, reading, answered, reports, asked)
+    if squares is None:
+        return answer
+    alpha, people = miss_chance(asked.level), None
+    if answered is not None:
+        yes = answered.tallies[-1:]
+        people = Answerers.of(answered.noise, yes, reports, alpha * COUNT_SHARE)
+    sums = [
+        (one.protocol.thermometer, seen.tallies.sum(keepdims=True))
+        for one, seen in ((part, reading), squares)
+    ]
+    spread = standard_deviation(
+        number_question(part.question), sums[0], sums[1], people or reports, alpha
+    )
+    columns = (spread.estimate, spread.standard_error, spread.low, spread.high)
+    assert answer.summary is not None  # noqa: S101 - numbers have one
+    summary = replace(answer.summary, deviation=Span(*(float(column[0]) for column in columns)))
+    return replace(
+        answer,
+        tallies=np.concatenate([answer.tallies, squares[1].tallies]),
+        notes=(*answer.notes, _DEVIATION),
+        summary=summary,
+    )
 
 
 def _counted_number(
@@ -323,6 +358,10 @@ def _mean_notes(part: Part) -> list[str]:
     return [_CONSERVATIVE_MEAN] if rounded == 2 / 4 else []
 
 
+_DEVIATION = (
+    "The standard deviation is that of these people, not an estimate for a larger population. Its "
+    "interval holds by itself, and the square root makes the estimate a little small on average."
+)
 _NO_MEAN = (
     "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "
     "range."

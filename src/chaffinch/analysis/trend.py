@@ -31,7 +31,7 @@ from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.rounding import add_promises
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.ledger.release_record import RunRelease, are_covered, promise_together
-from chaffinch.plans.expansion import COUNT_SHARE
+from chaffinch.plans.expansion import COUNT_SHARE, tells_answered
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.plans.protected_units import weakest_unit
@@ -125,7 +125,7 @@ class RoundAnswer:
             low, high = two_sided(self._noise, self.answer.tallies, self.reports, chance)
             return low / self.reports, high / self.reports
         if self._answered is None:
-            total = self.answer.tallies.sum(keepdims=True)
+            total = self._number_tallies.sum(keepdims=True)
             return mean_ends(self._scale, total, self.reports, chance)
         return self._answered_ends(self._answered, chance)
 
@@ -164,7 +164,13 @@ class RoundAnswer:
     def _answered(self) -> Part | None:
         assert self.plan is not None  # noqa: S101 - asked for with a plan only
         name = self.answer.question
-        return next((part for part in self.plan.parts if part.answers_to == name), None)
+        beside = (part for part in self.plan.parts if part.answers_to == name)
+        return next((part for part in beside if tells_answered(part)), None)
+
+    @property
+    def _number_tallies(self) -> Counts:
+        # Behind them stand the tallies of who answered, and those of squares.
+        return self.answer.tallies[: len(self._part.labels)]
 
     @cached_property
     def _noise(self) -> TallyNoise:
@@ -176,9 +182,8 @@ class RoundAnswer:
         return Scale.of(question, steps)
 
     def _answered_ends(self, answered: Part, chance: float) -> Ends:
-        # Behind the tallies of the number stand those of who answered, the last one that of yes.
-        bits = len(self._part.labels)
-        number, rest = self.answer.tallies[:bits], self.answer.tallies[bits:]
+        number = self._number_tallies
+        rest = self.answer.tallies[len(number) :][: len(answered.labels)]  # the last is that of yes
         noise = _noise_given(answered, rest, self.reports)
         people = Answerers.of(noise, rest[-1:], self.reports, chance * COUNT_SHARE)
         return answered_mean(self._scale, number.sum(), people, chance).mean_ends

@@ -43,6 +43,8 @@ class _QuestionOptions:
     """Move numbers beyond the bounds to the nearest bound; otherwise they are refused."""
     quantiles: Annotated[bool, _FLAG] = False
     """Also estimate the quantiles of the numbers; the mean becomes less exact."""
+    spread: Annotated[bool, _FLAG] = False
+    """Also estimate the standard deviation of the numbers; the mean becomes less exact."""
     flags: str | None = None
     """Ask several yes/no questions at once: a,b,c."""
     name: str = "answer"
@@ -268,9 +270,9 @@ def _question(asked: _QuestionOptions) -> Question:
         raise InvalidInput(
             "question", "given by one of --choice, --bit, --number and --flags", sum(given)
         )
-    if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
+    if asked.number is None and (asked.unit or asked.clip or asked.quantiles or asked.spread):
         raise InvalidInput(
-            "unit, clip or quantiles", "given with a --number", Unquoted("another question")
+            "unit, clip, quantiles or spread", "given with a --number", Unquoted("another question")
         )
     if asked.choice is not None:
         return cf.Choice(_listed(asked.choice), missing="refuse")
@@ -286,6 +288,7 @@ def _question(asked: _QuestionOptions) -> Question:
             unit=asked.unit,
             clip=asked.clip,
             quantiles=asked.quantiles,
+            spread=asked.spread,
         )
     except ValueError as error:
         if isinstance(error, InvalidInput):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.expansion import answers_of_parts
 from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
@@ -154,7 +154,7 @@ def _answers_in(
             with faults.collecting():
                 numbers = read_answers(places, first, batch)
                 if not faults:
-                    yield spread_answers(plan.parts, numbers), batch.num_rows
+                    yield answers_of_parts(plan.parts, numbers), batch.num_rows
             if progress is not None:
                 progress(first + batch.num_rows - 1)
 
@@ -213,7 +213,7 @@ def encode_batch(
     plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
-    numbers = spread_answers(plan.parts, read_answers(places, first, batch))
+    numbers = answers_of_parts(plan.parts, read_answers(places, first, batch))
     return encode_numbers(plan, numbers, batch.num_rows, words)
 
 
@@ -221,7 +221,7 @@ def add_up_batch(
     plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> list[Counts]:
     """Return the exact sums of a batch of answers, for each part: for one party that adds up."""
-    numbers = spread_answers(plan.parts, read_answers(places, first, batch))
+    numbers = answers_of_parts(plan.parts, read_answers(places, first, batch))
     return [
         part.protocol.add_up(part.question, settle_levels(part.question, answers, words), words)
         for part, answers in zip(plan.parts, numbers, strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from chaffinch import ledger as budgets
 from chaffinch.errors import InvalidAnswer, InvalidInput
-from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.expansion import answers_of_parts
 from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.privacy.guarantee import Target
 from chaffinch.protocols.base import settle_levels
@@ -60,7 +60,7 @@ def encode_with(
     """Return a report drawn from given words: for ``encode`` and for simulations."""
     questions = plan.questions.values()
     numbers = map(prepare_answer, questions, _answers(answer, plan))
-    return encode_prepared(spread_answers(plan.parts, numbers), plan, words, round)
+    return encode_prepared(answers_of_parts(plan.parts, numbers), plan, words, round)
 
 
 def encode_prepared(

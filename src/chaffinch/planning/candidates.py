@@ -14,7 +14,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
 from chaffinch.planning.explanation import MOST_LOCAL
 from chaffinch.planning.fewer_honest import smallest_epsilon
-from chaffinch.plans.expansion import Asked
+from chaffinch.plans.expansion import Asked, tells_answered
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.meaning import NO_PROTECTION, useless_error, useless_promise
 from chaffinch.plans.parts import Part, shortfall_of, total_of
@@ -94,7 +94,7 @@ class Task:
         if self.view == TOTALS:
             return protocol_variants(asked.question, most_messages, clear=True, view=TOTALS)
         # Whether somebody answered is protected no less than what they answered.
-        clear = clear and (asked.answers_to is None or self.local_epsilon == math.inf)
+        clear = clear and (not tells_answered(asked) or self.local_epsilon == math.inf)
         clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
         wished = self.local_epsilon == math.inf
         return protocol_variants(asked.question, most_messages, clear=clear, wished=wished)
@@ -451,7 +451,7 @@ def choose_variants(
     chosen = []
     for asked in task.questions:
         # Questions that are alike are weighed once.
-        alike = asked.question, asked.answers_to is None, task.protocols.get(asked.name)
+        alike = asked.question, tells_answered(asked), task.protocols.get(asked.name)
         if alike not in picked:
             picked[alike] = _choose_variant(asked, task, promise, clear=clear)
         variant = picked[alike]

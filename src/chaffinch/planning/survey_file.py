@@ -99,7 +99,8 @@ high = 60
 unit = "minutes"
 clip = true             # move numbers beyond the bounds to the nearest bound
 # missing = "count"     # also count who answered; the mean is then theirs, and less exact
-# quantiles = true      # also tell how the numbers are spread; the mean gets less exact
+# spread = true         # also tell their standard deviation; the mean gets less exact
+# quantiles = true      # also tell their quantiles; the mean gets less exact
 
 # Other kinds:
 # [questions.visited]

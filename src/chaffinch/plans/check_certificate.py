@@ -1047,15 +1047,24 @@ def same(one: Any, other: Any) -> bool:
 
 
 def check_answered(questions: Any) -> None:
-    """Refuse a number whose gaps are counted without the bit behind it that counts answers."""
-    wanted = None
+    """Refuse a number without the parts behind it: who answered, and squares for its spread."""
+    name: Any = None
+    wanted: list[str] = []
     for asked in questions:
-        need(isinstance(asked, dict) and asked.get("answers_to") == wanted, "who answered is lost")
-        question = asked.get("question")
-        need(wanted is None or same(question, {"kind": "bit", "missing": "refuse"}), "no bit")
-        counted = isinstance(question, dict) and question.get("kind") == "number"
-        wanted = asked.get("name") if counted and question.get("missing") == "count" else None
-    need(wanted is None, "who answered is lost")
+        need(isinstance(asked, dict), "a question is no table")
+        question, kind = asked.get("question"), wanted.pop(0) if wanted else None
+        needed = name if kind else None
+        need(asked.get("answers_to") == needed, "what follows from a number is lost")
+        need(isinstance(question, dict), "a question is no table")
+        bit = same(question, {"kind": "bit", "missing": "refuse"})
+        squares = question.get("kind") == "number" and not question.get("spread")
+        need(kind != "bit" or bit, "no bit")
+        need(kind != "squares" or (squares and question.get("missing") == "refuse"), "no squares")
+        if kind is None and question.get("kind") == "number":
+            name = asked.get("name")
+            wanted = ["bit"] * (question.get("missing") == "count")
+            wanted += ["squares"] * (question.get("spread") is True)
+    need(not wanted, "what follows from a number is lost")
 
 
 def part_of(asked: Any) -> dict[str, Any]:
@@ -1120,12 +1129,13 @@ def shape_of(question: Any) -> tuple[str, int]:
         need(missing in ("none", "count", "refuse"), "a missing answer is not known here")
         return kind, listed(names)[1] + (missing == "count")
     bounds = ("low", "high", "unit", "clip", "quantiles")
-    low, high, unit, *switches = take(question, "a number", "kind", "missing", *bounds)[2:]
+    more = ("spread",) if "spread" in question else ()
+    low, high, unit, *switches = take(question, "a number", "kind", "missing", *bounds, *more)[2:]
     ends = exact(low, "lower bound"), exact(high, "upper bound")
     named = missing in ("count", "refuse")
     inside = named or ends[0] <= exact(missing, "missing answer") <= ends[1]
     need(ends[0] < ends[1] and inside, "the bounds of a number are not in order")
-    plain = isinstance(unit, str) and [type(switch) for switch in switches] == [bool, bool]
+    plain = isinstance(unit, str) and {type(switch) for switch in switches} == {bool}
     need(plain, "a number is not written as it must be")
     return kind, 0
 

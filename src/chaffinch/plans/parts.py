@@ -24,7 +24,8 @@ class Part:
     question: Question
     protocol: Protocol
     answers_to: str | None = None
-    """The number of which this bit says whether it was answered; nobody is asked it."""
+    """The number that this follows from, which nobody is asked: a bit, whether it was answered; a
+    number, its square."""
 
     def __post_init__(self) -> None:
         label("name of a question", self.name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from chaffinch import planning
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, Unquoted, checks
-from chaffinch.plans.expansion import counts_gaps, expanded
+from chaffinch.plans.expansion import expanded
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.kinds import LARGEST_FILE, Kind
 from chaffinch.plans.meaning import useless_promise
@@ -26,7 +26,7 @@ from chaffinch.privacy.guarantee import HOP_APART, MOST_RECORDS, Guarantee, Targ
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.registry import require_registered
-from chaffinch.questions import REFUSE, Bit, PublicGroup, Question, asked_apart, label
+from chaffinch.questions import REFUSE, PublicGroup, Question, asked_apart, label
 from chaffinch.wire.document_forms import exact_text
 from chaffinch.wire.documents import (
     digest,
@@ -131,18 +131,20 @@ class Plan:
                 raise InvalidInput(f"plan with {name}", rule, Unquoted("one for totals"))
 
     def _check_answered(self) -> None:
-        """Refuse a bit that counts the answers to anything but the number before it."""
-        before: Part | None = None
+        """Refuse a part that follows from anything but the number before it."""
+        name, following = "", list[Question]()
         for part in self.parts:
-            if part.answers_to is not None and not (
-                part.question == Bit()
-                and before is not None
-                and before.name == part.answers_to
-                and counts_gaps(before.question)
-            ):
-                rule = "a bit behind the number whose missing answers are counted"
-                raise InvalidInput("part that counts answers", rule, part.name)
-            before = part
+            if part.answers_to is None:
+                name = part.name
+                following = [one.question for one in expanded([(name, part.question)])[1:]]
+            elif part.answers_to == name and part.question in following:
+                del following[: following.index(part.question) + 1]
+            else:
+                rule = (
+                    "a bit behind the number whose missing answers are counted, or the squares "
+                    "behind the number whose spread is asked for"
+                )
+                raise InvalidInput("part that follows from a number", rule, part.name)
 
     def _check_contributions(self) -> None:
         checks.whole("contributions", self.contributions, least=1, most=MOST_RECORDS)
@@ -552,9 +554,8 @@ def _built_plan(form: PlanForm) -> Plan:
     for follows in MessagesForm.model_fields:
         del said[follows]
     plan = Plan(**said, epsilon=promise.epsilon, delta=promise.delta)
-    needed = [one.answers_to for one in expanded(plan.questions.items())]
-    if needed != [part.answers_to for part in plan.parts]:
-        raise InvalidInput(
-            "parts of a plan", "with a count of who answered where it is needed", Unquoted("others")
-        )
+    needed = [(one.answers_to, one.question) for one in expanded(plan.questions.items())]
+    if needed != [(part.answers_to, part.question) for part in plan.parts]:
+        rule = "with a count of who answered, and with squares, where they are needed"
+        raise InvalidInput("parts of a plan", rule, Unquoted("others"))
     return plan

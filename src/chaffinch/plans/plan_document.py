@@ -120,6 +120,13 @@ class NumberForm(QuestionForm):
     unit: str = ""
     clip: bool = False
     quantiles: bool = False
+    spread: bool = False
+
+    @classmethod
+    def document(cls, described: object) -> dict[str, Any]:
+        """Return it as before there was ``spread`` where that is not asked for."""
+        said = super().document(described)
+        return said if said["spread"] else {key: said[key] for key in said if key != "spread"}
 
 
 class FlagsForm(QuestionForm):
@@ -218,8 +225,9 @@ def _read_protocol(kind: str, document: object) -> Protocol:
 class PartForm(Form):
     """One question with its protocol.
 
-    ``answers_to`` names the number before it whose missing answers are counted: then this bit,
-    which nobody is asked, says whether that was answered.
+    ``answers_to`` names the number before it that this follows from, which nobody is asked: a bit
+    says whether that was answered, where missing answers are counted; a number is its squared
+    distance from the middle of its range, where the spread is asked for.
     """
 
     makes = Part

@@ -489,16 +489,17 @@ class Truth:
     @property
     def mean(self) -> float:
         """Return the mean share of the way between the bounds of a number."""
-        return float(self.counts @ self._number_shares) / self.people
+        return float(self.counts @ self.numbers_apart) / self.people
 
     def rounding(self, bits: int) -> tuple[NDArray[np.int64], Floats]:
         """Return, per distinct share, the bits that are surely set and the chance of one more."""
-        height = self._number_shares * bits
+        height = self.numbers_apart * bits
         full = np.minimum(height.astype(np.int64), bits)
         return full, np.where(full < bits, height - full, 0.0)
 
     @property
-    def _number_shares(self) -> Floats:
+    def numbers_apart(self) -> Floats:
+        """Return the different places between the bounds of a number."""
         if self.shares is None:
             raise InvalidInput("truth", "one about numbers", self.shape)
         return self.shares

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -37,6 +37,8 @@ BETWEEN = " × "
 """What stands between the names of crossed questions, and of their answers."""
 _MOST_FLAGS = 64
 _MOST_LABEL = 200
+_NARROWEST = 1e-150
+"""A range that is no narrower has a width whose square is a float above 0."""
 LARGEST_VALUE = 10**15
 """How far from 0 a range of values may lie: its labels stay short, and floats hold it."""
 
@@ -307,8 +309,8 @@ class Number:
 
     With ``missing="count"`` the plan also counts who answered, and mean, sum and quantiles are
     those of the people who did. Answers beyond the bounds are refused, or moved to the nearest
-    bound with ``clip=True``. With ``quantiles=True`` the plan must also tell how the numbers are
-    spread, which costs accuracy of the mean.
+    bound with ``clip=True``. With ``quantiles=True`` the plan must also tell quantiles, with
+    ``spread=True`` the standard deviation; either costs accuracy of the mean.
 
     >>> Number(0, 60, unit="minutes").share(15)
     0.25
@@ -320,6 +322,7 @@ class Number:
     missing: float | str = REFUSE
     clip: bool = False
     quantiles: bool = False
+    spread: bool = False
 
     kind: ClassVar[str] = "number"
     shape: ClassVar[_Shape] = "number"
@@ -335,9 +338,17 @@ class Number:
         if self.missing not in (COUNT, REFUSE):
             inside = checks.real("missing answer", self.missing, least=low, most=high)
             object.__setattr__(self, "missing", inside)
-        for name in ("clip", "quantiles"):
+        for name in ("clip", "quantiles", "spread"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInput(name, "true or false", getattr(self, name))
+        if self.spread and not _NARROWEST <= high - low <= 1 / _NARROWEST:
+            rule = f"{_NARROWEST:g} to {1 / _NARROWEST:g} where a standard deviation is asked for"
+            raise InvalidInput("width of the range", rule, high - low)
+
+    def __repr__(self) -> str:
+        # Texts of questions are a part of digests that are older than the last field.
+        shown = [one.name for one in fields(self) if one.name != "spread" or self.spread]
+        return f"Number({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def share(self, answer: object, gaps: _Gaps | None = None) -> float:
         """Return where an answer lies between the bounds, from 0 to 1; NaN for a counted gap."""
@@ -485,9 +496,10 @@ class Cross:
                 raise InvalidInput(f"crossed question {name!r}", rule, question.kind)
         if self.measure is None and self.levels is not None:
             raise InvalidInput("number of levels", "given with a Number only", self.levels)
-        if self.measure is not None and self.measure.quantiles:
-            rule = "about the mean, without quantiles"
-            raise InvalidInput(f"crossed question {last!r}", rule, Unquoted("quantiles"))
+        for more in ("quantiles", "spread"):
+            if getattr(self.measure, more, False):
+                rule = "about the mean, without quantiles or spread"
+                raise InvalidInput(f"crossed question {last!r}", rule, Unquoted(more))
         if self.levels is not None:
             checks.whole("number of levels", self.levels, least=2, most=MOST_LEVELS)
         self._check_size(firsts)

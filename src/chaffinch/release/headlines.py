@@ -116,8 +116,10 @@ def largest_headline(
     )
 
 
-def mean_headline(row: Line, unit: str, who: str, within: Ends | None) -> Headline:
-    """Return a mean with its own interval."""
+def mean_headline(
+    row: Line, unit: str, who: str, within: Ends | None, *, deviation: Line | None = None
+) -> Headline:
+    """Return a mean with its own interval, and perhaps the standard deviation with its own."""
     number, interval = _numbers([row], lambda one: one.ends)[0]
     named = f" {unit}" if unit else ""
     if within is not None and half_width(row.estimate, row.ends) > _NOISY * (within[1] - within[0]):
@@ -126,7 +128,19 @@ def mean_headline(row: Line, unit: str, who: str, within: Ends | None) -> Headli
         ("", f"The mean{who} is "),
         ("strong", f"{number}{named}"),
         ("soft", f" ({interval})"),
+        *_deviation_words(deviation),
         ("", "."),
+    )
+
+
+def _deviation_words(row: Line | None) -> Headline:
+    if row is None:
+        return ()
+    number, interval = _numbers([row], lambda one: one.ends)[0]
+    return (
+        ("", ", the standard deviation "),
+        ("strong", number),
+        ("soft", f" ({interval})"),
     )
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 ANSWERED = "answered"
 """The name of the count of those who answered a number."""
+DEVIATION = "standard deviation"
+"""The name of the standard deviation of a number."""
 _ALONE = "one report"
 """The view of somebody who counts on nobody else."""
 _GUESS = "which of two answers someone gave"
@@ -307,7 +309,10 @@ def _headline(answer: Answer, rows: Sequence[Line], release: Release) -> Headlin
     """Return what was found of a question, by what was asked."""
     if answer.summary is not None:
         who = " of those who answered" if answer.summary.answered else ""
-        return mean_headline(rows[0], answer.summary.unit, who, answer.summary.within)
+        deviation = next((row for row in rows if row.label == DEVIATION), None)
+        return mean_headline(
+            rows[0], answer.summary.unit, who, answer.summary.within, deviation=deviation
+        )
     told = [row for row in rows if row.label != MISSING]
     yes = [row for row in told if row.label == "yes"]
     if yes and {row.label for row in told} <= {"yes", "no"}:

@@ -47,7 +47,12 @@ from chaffinch.release.release_document import (
     countable,
 )
 from chaffinch.release.statement import Section, Statement
-from chaffinch.release.survey_statement import ANSWERED, counted_unit, release_statement
+from chaffinch.release.survey_statement import (
+    ANSWERED,
+    DEVIATION,
+    counted_unit,
+    release_statement,
+)
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.document_forms import Form, Hex64, Listed, Many, Written
 
@@ -69,11 +74,11 @@ class ReleaseRow(NamedTuple):
 
     question: str
     kind: str
-    """count, share, mean, answered, sum, quantile, or margin."""
+    """count, share, mean, standard deviation, answered, sum, quantile, or margin."""
     group: str
     """Of whom it is, such as ``carrier = AA``: a public group, or one of a cross; or empty."""
     answer: str
-    """The answer that is counted; empty for a mean, a sum, a quantile and how many answered."""
+    """The answer that is counted; empty for what is said of a number, and how many answered it."""
     value: str
     """The name of the row, which no other row of the question has."""
     estimate: float
@@ -130,6 +135,8 @@ class Summary:
     """Mean, sum and quantiles are those of these people, if there are any."""
     within: tuple[float, float] | None = None
     """The range that was asked for; releases of before do not say it."""
+    deviation: Span | None = None
+    """The standard deviation, where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +179,7 @@ class Answer:
         return zip(self.labels, *numbers, strict=True)
 
     def summary_rows(self, reports: int, counted: str = "people") -> Iterator[ReleaseRow]:
-        """Yield the sum of a number and its quantiles, or the shares of those who answered."""
+        """Yield what is said of a number besides its mean, or the shares of those who answered."""
         for share in self.shares:
             value, estimate, *ends = share
             named = (self.question, "share", "", value, _share_name(share))
@@ -180,6 +187,9 @@ class Answer:
         if self.summary is None:
             return
         unit, answered = self.summary.unit, self.summary.answered
+        if (deviation := self.summary.deviation) is not None:
+            named = (self.question, DEVIATION, "", "", DEVIATION)
+            yield ReleaseRow._make((*named, *deviation, *deviation[2:], unit))
         if answered is None:
             spans = (reports * float(column[0]) for column in self._spans)
             yield ReleaseRow._make(
@@ -327,7 +337,8 @@ class Release(Publication):
     def table(self) -> list[ReleaseRow]:
         """Return all rows, each with its kind, its group, its estimate and both intervals.
 
-        A number has a row for its mean, one for its sum, and one for each quantile. Where missing
+        A number has a row for its mean, one for its sum, and, where these were asked for, for its
+        standard deviation and for each quantile. Where missing
         answers are counted, there are also shares of those who answered, and a count of them. A
         crossed question has its cells first, then margins and shares of groups; one about a number
         has the means of groups before them. Files and frames have the same rows.
@@ -456,6 +467,7 @@ class AnswerForm(Form):
         Annotated[tuple[Real, ...], Listed(at_least=2, at_most=2)] | None, Field(alias="range")
     ] = None
     answered: Annotated[Answered, AnsweredForm.written()] | None = None
+    standard_deviation: Annotated[Span, SpanForm.written()] | None = None
     shares: Annotated[tuple[Annotated[Share, ShareForm.written()], ...], Listed(at_least=1)] = ()
     crossed: Annotated[Crossed, CrossedForm.written()] | None = None
 
@@ -473,6 +485,7 @@ class AnswerForm(Form):
                 "quantiles": described.summary.quantiles,
                 "within": described.summary.within,
                 "answered": described.summary.answered,
+                "standard_deviation": described.summary.deviation,
             }
         return cls.model_construct(
             question=described.question,
@@ -489,7 +502,12 @@ class AnswerForm(Form):
         summary = None
         if self.sum is not None:
             summary = Summary(
-                self.unit or "", self.sum, self.quantiles or (), self.answered, self._range()
+                self.unit or "",
+                self.sum,
+                self.quantiles or (),
+                self.answered,
+                self._range(),
+                self.standard_deviation,
             )
 
         def column(name: str) -> Floats:
@@ -589,6 +607,7 @@ def _survey_faults(release: Release) -> Iterator[str]:
     for answer in release.answers:
         quantiles = answer.summary.quantiles if answer.summary else ()
         answered = answer.summary.answered if answer.summary else None
+        deviations = [answer.summary.deviation] if answer.summary else []
         spans = [
             *zip(answer.low, answer.high, strict=True),
             *zip(answer.low_together, answer.high_together, strict=True),
@@ -597,6 +616,7 @@ def _survey_faults(release: Release) -> Iterator[str]:
             *((one.low, one.high) for one in answer.shares),
             *((one.low_together, one.high_together) for one in answer.shares),
             *((one.low, one.high) for one in answered or ()),
+            *((one.low, one.high) for one in deviations if one is not None),
         ]
         if any(low > high for low, high in spans):
             yield "an interval that ends before it begins"

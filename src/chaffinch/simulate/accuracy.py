@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.analysis.answered import Answerers
 from chaffinch.analysis.number_estimates import Scale, mean_ends
+from chaffinch.analysis.spread import Deviation, standard_deviation
 from chaffinch.cards import card, paragraph, table
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.plans.expansion import counts_gaps
+from chaffinch.plans.expansion import COUNT_SHARE, counts_gaps
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.intervals import miss_chance, two_sided
-from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
+from chaffinch.protocols.noise import Draws, Floats, MessageNoise, Truth, bits_fourth_cumulant
+from chaffinch.questions import Number
+from chaffinch.release.survey_statement import DEVIATION
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
@@ -141,6 +145,10 @@ def simulate(
         measure = _Numbers if part.question.shape == "number" else _Counts
         draw = partial(draw_tallies, sender, truth, draws=generator(root, "tallies", place))
         studies.append(_study(measure(part, truth), draw, runs, level))
+        if isinstance(part.question, Number) and part.question.spread:
+            deviation = _Deviation(plan, sent, population, place, level)
+            draw = partial(deviation.draw, draws=generator(root, "tallies", place, 1))
+            studies.append(_study(deviation, draw, runs, level))
         if progress is not None:
             progress(place + 1)
     # Per value: bias, variance, coverage; per question: coverage of all values together, and
@@ -176,6 +184,8 @@ class _Expected:
     """Bernstein's constant of the tally."""
     messages: MessageNoise | None
     """How many messages a collection has, where the answers do not decide that."""
+    exact: bool
+    """Whether mean and variance of an estimate are known exactly, from those of its tally."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +228,8 @@ class _Study(_Expected):
         found = [
             f"the {what} of {label!r} in {self.name!r}"
             for what, wrong in (
-                ("mean", biased),
-                ("standard error", spread),
+                ("mean", biased & self.exact),
+                ("standard error", spread & self.exact),
                 ("coverage", missed),
             )
             for label, bad in zip(self.labels, wrong.tolist(), strict=True)
@@ -236,7 +246,7 @@ class _Study(_Expected):
 
 
 def _study(
-    measure: _Counts | _Numbers, draw: Callable[[int], Counts], runs: int, level: float
+    measure: _Counts | _Numbers | _Deviation, draw: Callable[[int], Counts], runs: int, level: float
 ) -> _Study:
     """Return what became of many drawn collections, a block of them in memory at a time."""
     expected = measure.expected
@@ -283,6 +293,7 @@ class _Counts:
             excess=fourth / np.maximum(variance, 1e-300) ** 2,
             grain=noise.grain,
             messages=part.protocol.messages_of_all(part.question, truth.people),
+            exact=True,
         )
 
     def estimates(self, seen: Counts) -> Floats:
@@ -330,6 +341,7 @@ class _Numbers:
             excess=np.asarray(fourth / variance**2),
             grain=noise.grain,
             messages=part.protocol.messages_of_all(part.question, truth.people),
+            exact=True,
         )
 
     def estimates(self, seen: Counts) -> Floats:
@@ -345,3 +357,88 @@ class _Numbers:
         low, high = mean_ends(self.scale, self._totals(seen), self.people, miss_chance(level))
         inside = (low <= self.expected.truth) & (self.expected.truth <= high)
         return inside, inside
+
+
+class _Deviation:
+    """The standard deviation of a number, which takes all parts that are about it."""
+
+    def __init__(
+        self, plan: Plan, sent: Plan, population: Population, place: int, level: float
+    ) -> None:
+        self.alpha, self.seen = miss_chance(level), np.empty(0, np.int64)
+        name, self.people = plan.parts[place].name, population.people
+        self.question = number_question(plan.parts[place].question)
+        about = [at for at, one in enumerate(plan.parts) if name in (one.name, one.answers_to)]
+        self.parts = [plan.parts[at] for at in about]
+        self.senders = [(sent.parts[at], population.truths[at]) for at in about]
+        self.ends = np.cumsum([part.codes for part in self.parts])
+        self.codes = int(self.ends[-1])
+        number, *between, squares = (truth for _, truth in self.senders)
+        some = int(between[0].counts[1]) if between else self.people
+        # Made-up people may have squares without having answered: then it is what is estimated.
+        share = self.people / max(some, 1)
+        variance = squares.mean * share - ((2.0 * number.mean - 1.0) * share) ** 2
+        width = 0.5 * (self.question.high - self.question.low)
+        self.expected = _Expected(
+            name=name,
+            labels=(DEVIATION,),
+            truth=width * np.sqrt(np.clip([variance], 0.0, 1.0)),
+            unit=1.0,
+            tally_variance=self._error_at(number.mean, squares.mean, some) ** 2,
+            excess=np.zeros(1),
+            grain=0.0,
+            messages=None,
+            exact=False,
+        )
+
+    def _error_at(self, mean: float, square: float, some: int) -> Floats:
+        """Return about the standard error, from tallies without noise."""
+        tallies = []
+        for part, share in ((self.parts[0], mean), (self.parts[-1], square)):
+            steps = part.protocol.thermometer
+            trials = steps.resolution * self.people
+            seen = np.rint(steps.of_sum.base(trials) + float(steps.of_sum.slope) * share * trials)
+            tallies.append((steps, np.array([seen], np.int64)))
+        people: int | Answerers = self.people
+        if counts_gaps(self.question):
+            noise = self.parts[1].protocol.noise(self.parts[1].question)
+            known = np.array([some])
+            error = float(noise.standard_error(self.people))
+            people = Answerers(self.people, known.astype(np.float64), error, known, known)
+        places, sums = tallies
+        return standard_deviation(self.question, places, sums, people, 0.5).standard_error
+
+    def draw(self, runs: int, draws: Draws) -> Counts:
+        """Return the counts of all codes of these parts: a row for each collection."""
+        seen = [draw_tallies(part, truth, runs, draws) for part, truth in self.senders]
+        return np.concatenate(seen, axis=1)
+
+    def estimates(self, seen: Counts) -> Floats:
+        return self._told(seen).estimate[:, None]
+
+    def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        del level  # known from the beginning
+        found = self._told(seen)
+        inside = (found.low <= self.expected.truth) & (self.expected.truth <= found.high)
+        return inside[:, None], inside[:, None]
+
+    def _told(self, seen: Counts) -> Deviation:
+        # Asked twice for every block of collections, and worked out once.
+        if seen is not self.seen:
+            self.seen, self.found = seen, self._found(seen)
+        return self.found
+
+    def _found(self, seen: Counts) -> Deviation:
+        alpha, pieces = self.alpha, np.split(seen, self.ends[:-1], axis=1)
+        told = [
+            part.protocol.read(part.question, counts, self.people)
+            for part, counts in zip(self.parts, pieces, strict=True)
+        ]
+        people: int | Answerers = self.people
+        if counts_gaps(self.question):
+            own = alpha * COUNT_SHARE
+            people = Answerers.of(told[1].noise, told[1].tallies[:, -1], self.people, own)
+        number, squares = (
+            (self.parts[at].protocol.thermometer, told[at].tallies.sum(axis=-1)) for at in (0, -1)
+        )
+        return standard_deviation(self.question, number, squares, people, alpha)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans import expansion
-from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.expansion import answers_of_parts, square_shares
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
@@ -131,7 +131,7 @@ def column_numbers(
             column: Any = held if len(held) > 1 else held[one.name]
             shown = place.get(one.name, one.name)
             pieces.append(numbers_of(one.question, column, name=shown, gaps=table.gaps))
-    return spread_answers(parts, map(np.concatenate, found))
+    return answers_of_parts(parts, map(np.concatenate, found))
 
 
 def count_people(parts: Sequence[expansion.Asking], numbers: Sequence[NDArray[Any]]) -> Population:
@@ -178,8 +178,12 @@ def _draw_population(
 ) -> Population:
     people = checks.people("number of people", n)
     truths = []
-    for place, (_, question, _) in enumerate(_parts(asked)):
+    number: Truth | None = None
+    for place, (_, question, answers_to) in enumerate(_parts(asked)):
         draws = generator(seed, "population", place)
+        if answers_to is not None and question.shape == "number" and number is not None:
+            truths.append(_squared(number))
+            continue
         if question.shape == "flags":
             ranks = np.arange(2.0, _size(question) + 2.0)
             chances = np.full(len(ranks), 0.5) if exponent is None else ranks**-exponent
@@ -189,4 +193,13 @@ def _draw_population(
         weight = weights(_size(question) if shares is None else len(shares))
         counts = draws.multinomial(people, weight / weight.sum())
         truths.append(Truth(question.shape, people, counts, shares))
+        number = truths[-1] if question.shape == "number" else number
     return Population(people, tuple(truths), words)
+
+
+def _squared(number: Truth) -> Truth:
+    """Return the squares of numbers as a plan asks for them beside the numbers."""
+    shares, where = np.unique(square_shares(number.numbers_apart), return_inverse=True)
+    counts = np.zeros(len(shares), np.int64)
+    np.add.at(counts, where, number.counts)
+    return Truth(number.shape, number.people, counts, shares)

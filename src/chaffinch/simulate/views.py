@@ -20,7 +20,12 @@ from chaffinch.cards import card, listing
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_prepared
 from chaffinch.errors import InvalidInput, checks
-from chaffinch.plans.expansion import GAP_SHARE
+from chaffinch.plans.expansion import (
+    GAP_SHARE,
+    square_shares,
+    tells_answered,
+    tells_squares,
+)
 from chaffinch.plans.plan import Plan, require_devices
 from chaffinch.protocols.base import settle_levels, unit_text
 from chaffinch.protocols.noise import Truth
@@ -220,11 +225,16 @@ def _picked(plan: Plan, people: Population, count: int, seed: int) -> _MadeUp:
     """Return some people out of a population; of several questions any people will do."""
     shown: list[NDArray[Any]] = []
     truths = []
+    number = 0
     for place, truth in enumerate(people.truths):
+        number = number if plan.parts[place].answers_to else place
         picks = generator(seed, "shown people", place)
         counts = truth.counts.copy()
-        if truth.shape == "flags":
-            told: NDArray[Any] = np.zeros((count, len(counts)), np.uint8)
+        if tells_squares(plan.parts[place]):
+            told: NDArray[Any] = square_shares(shown[number])
+            np.subtract.at(counts, np.searchsorted(truth.numbers_apart, told), 1)
+        elif truth.shape == "flags":
+            told = np.zeros((count, len(counts)), np.uint8)
             for flag, held in enumerate(truth.counts.tolist()):
                 told[:, flag] = picks.choice(people.people, count, replace=False) < held
             counts -= told.sum(axis=0, dtype=np.int64)
@@ -239,9 +249,11 @@ def _picked(plan: Plan, people: Population, count: int, seed: int) -> _MadeUp:
         if people.people > count:
             truths.append(Truth(truth.shape, people.people - count, counts, truth.shares))
     for place, part in enumerate(plan.parts):
-        if part.answers_to is not None:
-            # Who has not answered sends the middle; the two counts know nothing of one another.
+        # Who has not answered sends the middle; the counts know nothing of one another.
+        if tells_answered(part):
             shown[place - 1] = np.where(shown[place] == 0, GAP_SHARE, shown[place - 1])
+        elif tells_squares(part) and tells_answered(plan.parts[place - 1]):
+            shown[place] = square_shares(shown[place - 2])
     return _MadeUp(people, shown, count, None, truths)
 
 
@@ -317,9 +329,7 @@ def _device(plan: Plan, shown: Sequence[NDArray[Any]], row: int, report: Report)
     for place, (part, told) in enumerate(zip(plan.parts, shown, strict=True)):
         if part.answers_to is None:
             answered = plan.parts[place + 1 : place + 2]
-            silent = bool(
-                answered and answered[0].answers_to == part.name and not shown[place + 1][row]
-            )
+            silent = bool(answered and tells_answered(answered[0]) and not shown[place + 1][row])
             answers[part.name] = MISSING if silent else answer_text(part.question, told[row])
     return Device(_person(plan, row), answers, tuple(map(plan.message_name, sent)), empty)
 

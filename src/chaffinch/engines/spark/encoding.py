@@ -33,7 +33,7 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput, InvalidTable, checks
-from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.expansion import answers_of_parts
 from chaffinch.plans.plan import Plan
 from chaffinch.tables.cell_faults import Faults, all_faults
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
@@ -185,7 +185,7 @@ class _Encoding:
             if faults or not batch.num_rows:  # after a fault nothing is sent: the rest is checked
                 continue
             words = ring.words("encode", number, _digest(first, numbers))
-            spread = spread_answers(self.plan.parts, numbers)
+            spread = answers_of_parts(self.plan.parts, numbers)
             rows.append(batch.num_rows)
             yield encode_numbers(self.plan, spread, batch.num_rows, words).codes()
 
