@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chaffinch.analysis.answered import Answerers, answered_mean, answered_shares
-from chaffinch.analysis.number_estimates import Scale, _survival_within
+from chaffinch.analysis.number_estimates import Scale, survival
 from chaffinch.plans.expansion import COUNT_SHARE, GAP_SHARE
 from chaffinch.plans.parts import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
@@ -204,8 +204,8 @@ def test_quantiles_are_those_of_the_people_who_answered(silent: int, runs: int) 
         )
         ends = low_all[run], high_all[run]
         seen = made.tallies[run]
-        found = _survival_within(made.scale, seen, ends, PEOPLE, level=within, people=known)
-        low, guess, high = found.quantiles(probabilities)
+        found = survival(made.scale, seen, PEOPLE, within, known)
+        low, guess, high = found.brackets(probabilities, ends)
         missed += not ((low <= truths) & (truths <= high)).all()
         # A bracket is at most a few of the eight steps wide.
         assert (high - low).max() <= 3 * (RANGE.high - RANGE.low) / 8

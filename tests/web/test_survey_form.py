@@ -25,6 +25,8 @@ def test_every_kind_of_sentence() -> None:
         assert asked.survey.questions == {"answer": question}
     asked = survey_from(survey_text({**DEFAULTS, "kind": "number", "quantiles": "1", "unit": ""}))
     assert asked.survey.questions == {"answer": Number(0, 60, quantiles=True)}
+    asked = survey_from(survey_text({**DEFAULTS, "kind": "number", "spread": "1", "unit": ""}))
+    assert asked.survey.questions == {"answer": Number(0, 60, spread=True)}
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import GAP_SHARE
 from chaffinch.protocols.base import Thermometer
-from chaffinch.protocols.intervals import miss_chance, rounding_share, simultaneous, two_sided
+from chaffinch.protocols.intervals import miss_chance, rounding_share, two_sided
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.questions import Number
 from chaffinch.wire.batches import Counts
@@ -130,6 +130,10 @@ def mean_ends(scale: Scale, totals: ArrayLike, reports: int, alpha: float) -> tu
     return np.clip(lower, scale.low, scale.high), np.clip(upper, scale.low, scale.high)
 
 
+_SPARE = 3
+"""So many steps may fail on the way to the end of a bracket, as noise makes some of a long tail."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Survival:
     """What share of people lies above each step of the scale, from slots kept separate.
@@ -143,6 +147,8 @@ class _Survival:
     """
 
     scale: Scale
+    seen: Counts
+    """One tally for each slot."""
     reports: int
     answered: tuple[float, int, int]
     """How many people answered: an estimate, and the ends between which it is."""
@@ -151,9 +157,6 @@ class _Survival:
     """Unbiased shares per slot; they may rise by chance or leave [0, 1]."""
     share: Floats
     """The nearest shares that do not rise (isotonic regression), clipped to [0, 1]: biased."""
-    low: Counts
-    high: Counts
-    """Ends of intervals for all T_j that hold together with probability ``level``."""
 
     said = (
         "fewer people can lie above a larger number than above a smaller one. Where noise made it "
@@ -167,28 +170,48 @@ class _Survival:
         smallest. It is above (j − 1)/r exactly if more than C − k of them are, which
         A_j > C − k proves; it is below j/r exactly if at most C − k are at j/r or above, which
         A_j ≤ C − k proves. Here A_j is T_j without the n − C gaps where they set bit j, and so
-        A_j − (C − k) is T_j − n + k or T_j − C + k: it grows, or falls, with C. So while the
-        intervals for all T_j and for C hold, all brackets do, for any number of probabilities.
+        A_j − (C − k) is T_j − n + k or T_j − C + k: it grows, or falls, with C.
+
+        The steps are tested one after the other, for the lower end from the first, for the upper
+        end from the last, until ``_SPARE`` + 1 tests have failed. The end is the last step that
+        passed. It is wrong only if one of the first ``_SPARE`` + 1 steps passes that must not;
+        which these are is known before any noise. So m quantiles need m·(``_SPARE`` + 1) intervals
+        to hold, however many steps there are. Where steps are not twice as many, all of theirs
+        hold, and any number of tests may fail.
         """
+        tests, _ = self._shared(probabilities)
+        share = miss_chance(self.level) / tests
+        ends = two_sided(self.scale.noise, self.seen, self.reports, share)
+        return self.brackets(probabilities, ends)
+
+    def _shared(self, probabilities: Sequence[float]) -> tuple[int, int]:
+        """Return among how many tests the chance to miss is shared out, and how many may fail."""
+        tests, steps = len(probabilities) * (_SPARE + 1), self.scale.resolution
+        return (tests, _SPARE) if 2 * tests <= steps else (steps, steps)
+
+    def brackets(
+        self, probabilities: Sequence[float], ends: tuple[Counts, Counts]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return lower ends, estimates and upper ends, given the ends for every T_j by itself."""
         steps = self.scale.resolution
         twice = 2 * np.arange(1, steps + 1)  # a step ends below the middle where this is r at most
         _, few, many = self.answered
+        _, spare = self._shared(probabilities)
         lower, upper = np.zeros(len(probabilities)), np.full(len(probabilities), float(steps))
         for place, chance in enumerate(probabilities):
             first, last = self._rank(chance, few), self._rank(chance, many)
-            # The ends of the brackets lie on the steps; those in reach form a prefix and a suffix.
             # A step in which the middle lies may hold gaps or not: the worse of both.
             more = np.where(twice - 2 < steps, self.reports - first, many - last)
             less = np.where(twice <= steps, self.reports - last, few - first)
             # Strictly above proves "above (j − 1)/r"; at most proves "below j/r".
-            lower[place] = np.flatnonzero(self.low > more).max(initial=0) / steps
-            upper[place] = (np.flatnonzero(self.high <= less) + 1).min(initial=steps)
+            lower[place] = _last(ends[0] > more, spare) / steps
+            upper[place] = steps - _last(ends[1][::-1] <= less[::-1], spare)
         middles = np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
         below = np.concatenate([[0.0], 1.0 - self.share, [1.0]])
         guess = np.interp(np.asarray(probabilities, dtype=np.float64), below, middles)
         lower, upper = np.minimum(lower, upper / steps), np.maximum(lower, upper / steps)
-        ends = (lower, np.clip(guess, lower, upper), upper)
-        return self.scale.place(ends[0]), self.scale.place(ends[1]), self.scale.place(ends[2])
+        found = (lower, np.clip(guess, lower, upper), upper)
+        return self.scale.place(found[0]), self.scale.place(found[1]), self.scale.place(found[2])
 
     def _rank(self, probability: float, people: int) -> int:
         """Return the rank of a quantile; a float stands for the decimal it is written as."""
@@ -206,38 +229,29 @@ def survival(
     """Return the shares of people above each step, from one tally per slot.
 
     ``answered`` says how many people answered, where gaps were sent as the middle: an estimate
-    and two ends. The intervals of the tallies hold with ``level``, apart from that.
+    and two ends. The brackets of quantiles hold together with ``level``, apart from that.
     """
     reports = checks.whole("reports", reports, least=1)
     seen = np.asarray(tallies)
     if seen.shape != (scale.resolution,):
         raise InvalidInput("tallies", f"{scale.resolution} numbers, one per slot", seen.shape)
-    ends = simultaneous(scale.noise, seen, reports, level)
     people = answered or (float(reports), reports, reports)
-    return _survival_within(scale, seen, ends, reports, level=level, people=people)
-
-
-def _survival_within(
-    scale: Scale,
-    seen: Counts,
-    ends: tuple[Counts, Counts],
-    reports: int,
-    *,
-    level: float,
-    people: tuple[float, int, int],
-) -> _Survival:
-    """Return the shares of people above each step, given the ends of all tallies' intervals."""
-    low, high = ends
-    # Nobody's bits rise from slot to slot, so the T_j do not: if the intervals hold, these do.
-    low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     raw = scale.noise.estimate(seen, reports) / reports
     # The part of each step that lies below the middle, which is where gaps set its bit.
     silent = np.clip(scale.resolution * GAP_SHARE - np.arange(scale.resolution), 0.0, 1.0)
     raw = (raw * reports - (reports - people[0]) * silent) / people[0]
-    share = np.clip(_falling(raw), 0.0, 1.0)
-    return _Survival(
-        scale, reports, people, level, raw, share, np.minimum(low, high), np.maximum(low, high)
-    )
+    return _Survival(scale, seen, reports, people, level, raw, np.clip(_falling(raw), 0.0, 1.0))
+
+
+def _last(tests: NDArray[np.bool_], spare: int) -> int:
+    """Return the last place that passes before more than ``spare`` have failed; 0 for none.
+
+    >>> _last(np.array([True, False, True, False, True]), 1)
+    2
+    """
+    failed = np.flatnonzero(~tests)
+    tried = tests[: failed[spare]] if len(failed) > spare else tests
+    return int(np.flatnonzero(tried).max(initial=0))
 
 
 def _falling(values: ArrayLike) -> Floats:

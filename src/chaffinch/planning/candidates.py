@@ -32,8 +32,13 @@ from chaffinch.protocols import (
 )
 from chaffinch.protocols.base import MESSAGES, TOTALS, Setting
 from chaffinch.protocols.registry import LOCAL
-from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
-from chaffinch.questions import Question
+from chaffinch.protocols.tuning import (
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_slope,
+    quantile_width,
+)
+from chaffinch.questions import Number, Question
 
 if TYPE_CHECKING:
     from chaffinch.planning.wishes import Error
@@ -57,6 +62,8 @@ _FARTHEST = 1 / 64
 what is left of delta goes to what does not fit into a report, which grows with the noise."""
 _FAR_OFF = 1.2
 """Losses may spread so many times as far as those of the Gaussian guess before it is corrected."""
+_MORE_NEEDED = 1.25
+"""So many times the messages of a first guess are kept for what is found in the end."""
 _PATIENCE = 2
 """So many steps to more noise in a row that left more of delta: the noise does not fit."""
 
@@ -155,6 +162,8 @@ class Candidate:
     """Public-key operations per report at the analyzer: one per sealed message."""
     influence: float
     """The most that one dishonest report can move a count, in people."""
+    widest: float = 0.0
+    """The error that a protocol is chosen by: that of quantiles where these are asked for."""
     ruled_out: tuple[str, ...] = ()
     """The wishes that it does not meet, in words."""
     beside: str = ""
@@ -236,8 +245,23 @@ def candidate(
         messages=sum(part.expected_messages for part in parts),
         analyzer_operations=sum(part.sealed_messages for part in parts),
         influence=max(part.influence(slots) for part in parts),
+        widest=max(_error_to_choose_by(part, task.reports) for part in parts),
     )
     return replace(one, ruled_out=tuple(task.ruled_out(one)))
+
+
+def _error_to_choose_by(part: Part, reports: int) -> float:
+    """Return the standard error of a count or a sum, or of quantiles what is like one.
+
+    Of numbers whose quantiles are asked for the sum is exact with few steps, and the quantiles are
+    not. The width of a bracket is about four standard errors.
+    """
+    error = part.standard_error(reports)
+    if not _asks_for_quantiles(part.question):
+        return error
+    steps = part.protocol.thermometer
+    noise = float(steps.noise.standard_error(reports))
+    return max(error, 0.25 * quantile_width(steps.resolution, noise, reports) * reports)
 
 
 def tuned_parts(
@@ -400,12 +424,17 @@ def _least_within(
 
 def most_exact(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate, str]:
     """Return the choice where a promise led, and the rule: by the smallest error."""
-    return _choose(candidates, task, lambda one: one.error, "error")
+    return _choose(candidates, task, lambda one: one.widest, "error")
 
 
 def most_private(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate, str]:
     """Return the choice where an error led, and the rule: by the smallest epsilon."""
-    return _choose(candidates, task, lambda one: one.epsilon, "epsilon")
+
+    def cost(one: Candidate) -> float:
+        # A protocol of better quantiles is worth as much as one of less epsilon.
+        return one.epsilon * max(one.widest / one.error, 1.0)
+
+    return _choose(candidates, task, cost, "epsilon")
 
 
 def _choose(
@@ -447,29 +476,44 @@ def choose_variants(
 
     None at all where some question has no variant that can be tuned to it.
     """
-    picked: dict[tuple[Question, bool, str | None], Variant | None] = {}
-    chosen = []
+    picked: dict[tuple[Question, bool, str | None], tuple[Candidate, Variant] | None] = {}
+    each = max(1, task.max_messages // len(task.questions))
+    found = []
     for asked in task.questions:
         # Questions that are alike are weighed once.
         alike = asked.question, tells_answered(asked), task.protocols.get(asked.name)
         if alike not in picked:
-            picked[alike] = _choose_variant(asked, task, promise, clear=clear)
-        variant = picked[alike]
-        if variant is None:
+            picked[alike] = _choose_variant(asked, task, promise, each, clear=clear)
+        one = picked[alike]
+        if one is None:
             return []
-        chosen.append(variant)
+        found.append(one)
+    chosen = [variant for _, variant in found]
+    # Quantiles are worth the messages that others leave, of which these may need some more.
+    places = [at for at, one in enumerate(task.questions) if _asks_for_quantiles(one.question)]
+    left = task.max_messages - math.ceil(
+        _MORE_NEEDED * sum(one.analyzer_operations for one, _ in found)
+    )
+    for at in places if left >= len(places) else []:
+        most = found[at][0].analyzer_operations + left // len(places)
+        more = _choose_variant(task.questions[at], task, promise, most, clear=clear)
+        chosen[at] = chosen[at] if more is None else more[1]
     return chosen
 
 
+def _asks_for_quantiles(question: Question) -> bool:
+    return isinstance(question, Number) and question.quantiles
+
+
 def _choose_variant(
-    asked: Asked, task: Task, promise: tuple[float, float], *, clear: bool
-) -> Variant | None:
+    asked: Asked, task: Task, promise: tuple[float, float], most: int, *, clear: bool
+) -> tuple[Candidate, Variant] | None:
     mu = gaussian_mu(*promise) / task.growth
     alone = replace(
         task,
         questions=(asked,),
         rounds=1,
-        max_messages=max(1, task.max_messages // len(task.questions)),
+        max_messages=most,
         most_local=task.most_local / task.exposures,
     )
     weighed = {}
@@ -485,4 +529,4 @@ def _choose_variant(
         return None
     within = [one for one, _ in weighed.values() if not one.ruled_out]
     best, _ = most_exact(within or [one for one, _ in weighed.values()], alone)
-    return weighed[best.name][1]
+    return weighed[best.name]

@@ -49,7 +49,8 @@ _HALF = _FINE // 2
 _STEPS_OF_NOISE = 256
 """So many steps make a standard deviation of a sum, if that many are allowed."""
 _MOST_STEPS = 1000
-_FEWEST_LEVELS, _MOST_LEVELS = 8, 256
+_MOST_LEVELS = 512
+"""The most steps that are told one by one, for quantiles."""
 _NAMES = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
 
 
@@ -267,9 +268,7 @@ def _variant(law: str) -> Variant:
             resolution = min(_MOST_STEPS, 1 << max(0, math.ceil(math.log2(_STEPS_OF_NOISE * mu))))
         together = not _asks_for_quantiles(question)
         if not together:
-            # Noise of a step over the people, and half a step: about as large as one another.
-            wanted = (max(mu * setting.crowd, 1.0) / 2) ** (2 / 3)
-            resolution = min(max(1 << round(math.log2(wanted)), _FEWEST_LEVELS), _MOST_LEVELS)
+            resolution = protocols.tuning.steps_for_quantiles(mu, setting.crowd, _MOST_LEVELS)
         counts, steps = _moved(question, resolution)
         spread = math.sqrt(counts) * steps / mu
         # The standard deviation of discrete Laplace noise is 1/(√2·sinh(1/2b)).

@@ -90,7 +90,8 @@ def _values() -> Markup:
 
 
 def _range() -> Markup:
-    spread = tag("input", type="checkbox", name="quantiles", value="1")
+    spread = tag("input", type="checkbox", name="spread", value="1")
+    quantiles = tag("input", type="checkbox", name="quantiles", value="1")
     return tag(
         "span",
         "between ",
@@ -99,7 +100,9 @@ def _range() -> Markup:
         _blank("high", "the largest number", 4),
         " ",
         _blank("unit", "the unit", 7),
-        tag("label", spread, " and how they spread"),
+        tag("label", spread, " and their standard deviation"),
+        " ",
+        tag("label", quantiles, " and their quantiles"),
         data_kinds="number",
         hidden=True,
     )

@@ -86,8 +86,7 @@ def _question(form: Form) -> list[str]:
         ]
         if form.get("unit", "").strip():
             lines.append(f"unit = {quoted(form['unit'].strip())}")
-        if form.get("quantiles"):
-            lines.append("quantiles = true")
+        lines += [f"{name} = true" for name in ("spread", "quantiles") if form.get(name)]
     elif kind in ("choice", "flags"):
         listed = [one.strip() for one in re.split(r"[,\n]", form.get("values", "")) if one.strip()]
         name = "values" if kind == "choice" else "names"
