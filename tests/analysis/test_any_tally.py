@@ -31,7 +31,7 @@ GAPS = Choice(["x", "y"], missing="count")
 QUESTIONS: dict[str, tuple[Question, list[Any]]] = {
     "bit": (Bit(missing="count"), ["yes", "no", None]),
     "choice": (Choice(["x", "y", "z"], missing="count"), ["x", "y", None]),
-    "number": (Number(0, 100, missing="count"), [0, 71, None]),
+    "number": (Number(0, 100, missing="count", spread=True), [0, 71, None]),
     "quantiles": (Number(0, 100, missing="count", quantiles=True), [0, 71, None]),
     "flags": (Flags(["p", "q"], missing="count"), [["p"], ["p", "q"], None]),
     "cross of a bit": (

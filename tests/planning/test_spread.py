@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import chaffinch as cf
+from chaffinch.analysis.trend import RoundAnswer
 from chaffinch.errors import InvalidFile
 from chaffinch.plans import check_certificate as checker
 from chaffinch.plans.expansion import Asked, answers_of_parts, expanded, squares_of
@@ -127,3 +128,11 @@ def test_a_run_of_a_table_tells_it() -> None:
     assert row.high - row.low < 0.6
     assert ", the standard deviation 1" in " ".join(str(release).split())
     assert "the standard deviation" in release.page()
+
+
+def test_trends_follow_the_mean_as_without_squares(plan: Plan) -> None:
+    people = cf.simulate.uniform(plan, 2_000, seed=1)
+    release = cf.simulate.collect(plan, people, seed=3).release
+    answer = release.answer()
+    low, high = RoundAnswer.of(release, "answer", plan).ends(1.0 - release.level)
+    assert (low[0], high[0]) == pytest.approx((answer.low[0], answer.high[0]), rel=1e-9)

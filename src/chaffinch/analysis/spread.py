@@ -102,7 +102,7 @@ def standard_deviation(
     width = 0.5 * (question.high - question.low)
     root = np.sqrt(np.clip(variance, 0.0, 1.0))
     # A root that is next to nothing moves with the root of what moves below it.
-    scatter = np.minimum(error / np.maximum(2.0 * root, 1e-300), 0.5 * np.sqrt(error))
+    scatter = error / np.maximum(2.0 * np.maximum(root, np.sqrt(error)), 1e-300)
     return Deviation(
         estimate=np.where(nobody, 0.5, root) * width,
         standard_error=np.where(nobody, 0.5, scatter) * width,

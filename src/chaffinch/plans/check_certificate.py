@@ -1054,7 +1054,7 @@ def check_answered(questions: Any) -> None:
         need(isinstance(asked, dict), "a question is no table")
         question, kind = asked.get("question"), wanted.pop(0) if wanted else None
         needed = name if kind else None
-        need(asked.get("answers_to") == needed, "what follows from a number is lost")
+        need(asked.get("answers_to") == needed, "who answered, or a square, is lost")
         need(isinstance(question, dict), "a question is no table")
         bit = same(question, {"kind": "bit", "missing": "refuse"})
         squares = question.get("kind") == "number" and not question.get("spread")
@@ -1064,7 +1064,7 @@ def check_answered(questions: Any) -> None:
             name = asked.get("name")
             wanted = ["bit"] * (question.get("missing") == "count")
             wanted += ["squares"] * (question.get("spread") is True)
-    need(not wanted, "what follows from a number is lost")
+    need(not wanted, "who answered, or a square, is lost")
 
 
 def part_of(asked: Any) -> dict[str, Any]:
