@@ -54,7 +54,8 @@ def test_files_of_other_numbers_are_as_before() -> None:
     number = cf.Number(0, 1)
     plain = cf.plan(number, users=2_000, target=cf.Target(2.0, 1e-6), protocol="local")
     assert "spread" not in plain.document()["questions"][0]["question"]
-    assert "spread" not in repr(number)
+    old = "Number(low=0.0, high=1.0, unit='', missing='refuse', clip=False, quantiles=False)"
+    assert repr(number) == old  # of which digests of surveys are made
     assert eval(repr(DELAY), {"Number": cf.Number}) == DELAY  # noqa: S307 - our own text
 
 
@@ -102,6 +103,13 @@ def test_the_stranger_who_checks_certificates_knows_them(plan: Plan) -> None:
         change(document)
         with pytest.raises(checker.Refused):
             checker.check_answered(document["questions"])
+
+
+def test_it_can_be_certified() -> None:
+    made = cf.plan(
+        DELAY, users=2_000, target=cf.Target(2.0, 1e-6), protocol="number in 1 bits, total seen"
+    )
+    assert made.certificate().document()["plan"] == made.id  # which the checker has proven
 
 
 def test_collections_are_shown_and_simulated_with_squares(plan: Plan) -> None:

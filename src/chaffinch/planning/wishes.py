@@ -50,7 +50,7 @@ class Error:
     a percent of the crowd to each side, or less; that of a mean, half a percent of the range. With
     ``together`` it is the interval that holds for all values of a question at once. What follows
     from the cells of crossed questions (margins, shares and means of groups) is not meant, nor are
-    quantiles, sums, and shares of those who answered.
+    standard deviations, quantiles, sums, and shares of those who answered.
     """
 
     share: float
