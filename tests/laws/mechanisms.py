@@ -77,20 +77,32 @@ totals = st.builds(
 )
 responders = st.builds(privacy.RandomResponders, responders=st.integers(0, 200))
 ratios = st.fractions(Fraction(1, 100), Fraction(4, 5), max_denominator=100)
-signed = st.builds(
-    privacy.SignedDecoys,
-    question=st.sampled_from(["bit", "choice"]),
-    plus_ratio=ratios,
-    minus_ratio=ratios,
-    flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
-    share=st.sampled_from([Fraction(1), Fraction(1), Fraction(1, 2)]),
-) | st.builds(
-    privacy.SignedDecoys,
-    question=st.just("number"),
-    plus_ratio=ratios,
-    minus_ratio=ratios,
-    flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
-    steps=st.integers(1, 4),
+signed = (
+    st.builds(
+        privacy.SignedDecoys,
+        question=st.sampled_from(["bit", "choice"]),
+        plus_ratio=ratios,
+        minus_ratio=ratios,
+        flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
+        share=st.sampled_from([Fraction(1), Fraction(1), Fraction(1, 2)]),
+    )
+    | st.builds(
+        privacy.SignedDecoys,
+        question=st.just("number"),
+        plus_ratio=ratios,
+        minus_ratio=ratios,
+        flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
+        steps=st.integers(1, 4),
+    )
+    | st.builds(
+        privacy.SignedDecoys,
+        question=st.just("bit"),
+        plus_ratio=ratios,
+        minus_ratio=ratios,
+        flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
+        share=st.sampled_from([Fraction(1), Fraction(1, 2)]),
+        doubled=st.just(value=True),
+    )
 )
 rates = st.lists(
     st.fractions(Fraction(1, 4), Fraction(3), max_denominator=20), min_size=1, max_size=3

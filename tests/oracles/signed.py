@@ -47,10 +47,15 @@ def power_series(logarithm: list[arb], start: arb, size: int) -> list[arb]:
     return [start * one for one in found] + [NOTHING] * (size - len(found))
 
 
-def one_sign(ratio: Fraction, share: Fraction, size: int) -> list[arb]:
-    """Return NB(share, ratio): (1 − r)^g·(1 − r·x)^−g = (1 − r)^g·exp(g·Σ r^k·x^k/k)."""
+def one_sign(ratio: Fraction, share: Fraction, size: int, times: int) -> list[arb]:
+    """Return NB(share, ratio): (1 − r)^g·(1 − r·x)^−g = (1 − r)^g·exp(g·Σ r^k·x^k/k).
+
+    Each message of it is sent so many times.
+    """
     r, g = ball(ratio), ball(share)
-    series = [NOTHING, *(g * r**k / k for k in range(1, size))]
+    series = [NOTHING] * size
+    for k in range(1, -(-size // times)):
+        series[times * k] = g * r**k / k
     return power_series(series, (g * (1 - r).log()).exp(), size)
 
 
@@ -61,11 +66,17 @@ def bursts(flood: Sequence[Fraction], share: Fraction, size: int) -> list[arb]:
 
 
 def noise(
-    plus: Fraction, minus: Fraction, flood: Sequence[Fraction], share: Fraction, size: int
+    plus: Fraction,
+    minus: Fraction,
+    flood: Sequence[Fraction],
+    share: Fraction,
+    size: int,
+    *,
+    times: int = 1,
 ) -> Noise:
     """Return the law of (plus, minus): Σ_f P[F = f]·P[Z⁺ = u − f]·P[Z⁻ = v − f]."""
     pairs = arb_poly(bursts(flood, share, size))
-    ahead, behind = one_sign(plus, share, size), one_sign(minus, share, size)
+    ahead, behind = (one_sign(ratio, share, size, times) for ratio in (plus, minus))
     cells: Cells = {}
     for gap in range(1 - size, size):
         up, down = max(gap, 0), max(-gap, 0)

@@ -43,6 +43,7 @@ class Setting:
     steps: int
     size: int
     epsilon: float = 0.0
+    doubled: bool = False
 
     def build(self) -> privacy.Mechanism:
         if self.question == "value":
@@ -57,11 +58,13 @@ class Setting:
             flood=self.flood,
             share=self.share,
             steps=self.steps,
+            doubled=self.doubled,
         )
 
     def truth(self) -> arb:
         with balls.precision(BITS):
-            law = signed.noise(self.plus, self.minus, self.flood, self.share, self.size)
+            both, times = (self.plus, self.minus), 2 if self.doubled else 1
+            law = signed.noise(*both, self.flood, self.share, self.size, times=times)
             ratio = balls.ball(self.epsilon).exp()
             if self.question == "choice":
                 return signed.choice_delta(law, ratio)
@@ -114,6 +117,15 @@ def share_setting(source: random.Random) -> Setting:
     return replace(steps_setting(source), share=Fraction(source.uniform(0.05, 0.999)))
 
 
+def doubled_setting(source: random.Random) -> Setting:
+    """Return a bit whose noise of either sign comes in twos, among all users or a share of them."""
+    ratios = draw_ratio(source, 0.12), draw_ratio(source, 0.12)
+    plus, minus = source.choice([ratios, (ratios[0], ratios[0])])
+    share = source.choice([Fraction(1), Fraction(1), Fraction(source.uniform(0.05, 0.999))])
+    found = Setting("bit", plus, minus, draw_flood(source, 1.2, 3), share, 1, 28, doubled=True)
+    return replace(found, epsilon=draw_epsilon(source, found))
+
+
 def choice_setting(source: random.Random) -> Setting:
     plus, minus = draw_ratio(source, 0.1), draw_ratio(source, 0.1)
     share = source.choice([Fraction(1), Fraction(source.uniform(0.1, 0.999))])
@@ -144,6 +156,7 @@ SHARES: dict[Draw, int] = {
     share_setting: 160,
     choice_setting: 120,
     value_setting: 60,
+    doubled_setting: 160,
 }
 
 
@@ -207,9 +220,21 @@ def forget_one_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accountant, "_both_ways", lambda changes: changes)
 
 
+def forget_the_spread(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accountant.SignedDecoys, "_cover", property(_once))
+
+
+def _once(mechanism: Any) -> floods.Flood:
+    """Return the cover of a bit whose noise of either sign comes once."""
+    rates = tuple(rate * min(mechanism.share, 1) for rate in mechanism.flood)
+    return floods.Flood(rates, mechanism.plus_ratio * mechanism.minus_ratio)
+
+
 FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Draw]] = [
     (forget_geometric_pairs, steps_setting),
     (forget_geometric_pairs, choice_setting),
+    (forget_geometric_pairs, doubled_setting),
+    (forget_the_spread, doubled_setting),
     (forget_the_shift, steps_setting),
     (forget_one_direction, steps_setting),
     (forget_one_order, value_setting),
@@ -230,6 +255,12 @@ def test_an_ignored_share_is_noticed() -> None:
     drawn = list(settings(share_setting, "gate", 20))
     said = [complaint(one, replace(one, share=Fraction(1)).build()) for one in drawn]
     assert sum("under-report" in one for one in said) >= 5
+
+
+def test_noise_that_is_not_doubled_is_noticed() -> None:
+    drawn = list(settings(doubled_setting, "gate", 20))
+    said = [complaint(one, replace(one, doubled=False).build()) for one in drawn]
+    assert sum("report" in one for one in said) >= 5
 
 
 def test_a_choice_among_fewer_users_composes_to_no_less_than_it_is() -> None:

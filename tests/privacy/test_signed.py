@@ -233,7 +233,7 @@ def test_views_of_a_share_lack_no_more_than_said() -> None:
     )
     joint, doubt = mechanism._joint(Wide(1e-6))  # noqa: SLF001 - no other way to a large tail
     for moved in (1, 5, 10):
-        for view in accountant._shifted(joint, moved, -moved):  # noqa: SLF001
+        for view in accountant._shifted(joint, moved, -moved, 1):  # noqa: SLF001
             assert 0 < 1 - view.sum() <= doubt.missing
 
 

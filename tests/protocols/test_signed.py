@@ -30,6 +30,7 @@ TINY = Signed(EIGHTH, (QUARTER, EIGHTH), 2, 3)
 USERS = 2
 CASES: dict[str, tuple[Question, Signed, list[object], list[tuple[int, ...]]]] = {
     "bit": (Bit(), TINY, [True, False], [(0,), (1,)]),
+    "doubled": (Bit(), replace(TINY, room=4, doubled=True), [True, False], [(0,), (1,)]),
     "choice": (Choice(["a", "b"], missing="refuse"), TINY, ["a", "b"], [(0,), (2,)]),
     "number": (Number(0, 1), replace(TINY, steps=2), [0, 0.5, 1], [(1, 1), (0, 1), (0, 0)]),
     "digits": (
@@ -106,7 +107,8 @@ def test_a_device_sends_its_answer_and_the_bursts_of_its_table(case: str) -> Non
             size[len(own) + len(noise)] += chance
         sizes.append(dict(size))
     assert all(size == sizes[0] for size in sizes), "the number of messages tells no answer"
-    assert sorted(sizes[0]) == list(range(len(codes[0]), plan.slots + 1))
+    step = 2 if protocol.doubled else 1
+    assert sorted(sizes[0]) == list(range(len(codes[0]), plan.slots + 1, step))
 
 
 # -------------------------------------------------------------------- the table and the accountant
@@ -156,10 +158,12 @@ def leak(noise: dict[Row, float], one: Row, other: Row, growth: float) -> float:
 
 
 BIT = Signed(Fraction(1, 2), (Fraction(3, 2), Fraction(1, 2)), USERS, 26)
+DOUBLED = replace(BIT, ratio=QUARTER, doubled=True)
 CHOICE = Signed(EIGHTH, (Fraction(1, 2),), USERS, 8)
 DIGITS = Signed(EIGHTH, (QUARTER,), USERS, 9, 1, (Digit(Fraction(3, 16), (EIGHTH,), 1),))
 VIEWS: dict[str, tuple[Question, Signed, list[tuple[Row, Row]]]] = {
     "bit": (Bit(), BIT, [((1, 0), (0, 1))]),
+    "doubled": (Bit(), DOUBLED, [((1, 0), (0, 1))]),
     "number": (Number(0, 1), replace(BIT, steps=2), [((2, 0), (0, 2)), ((1, 1), (0, 2))]),
     "digits": (
         Number(0, 1),
@@ -202,16 +206,25 @@ def test_a_flood_or_a_ratio_off_by_a_tenth_would_be_noticed() -> None:
         assert leak(added(one, one), (1, 0), (0, 1), 2.0) > claimed.upper + room
 
 
+def test_pairs_must_not_come_in_twos_as_the_noise_of_the_count_does() -> None:
+    """Then the parity of the smaller sign would show who is ahead because of the answer."""
+    even = replace(DOUBLED, flood=(Fraction(0), Fraction(1)))
+    one = table_law(even, 1)
+    claimed, room = even.mechanism(Bit(), USERS).delta(8.0), 3 * USERS * even.overflow(Bit())
+    assert leak(added(one, one), (1, 0), (0, 1), math.exp(8.0)) > 1 - 1e3 * room
+    assert claimed.upper == pytest.approx(1)
+
+
 # -------------------------------------------------------------------- tables and charges
 
 
 def ideal(protocol: Signed, size: int) -> list[mpmath.mpf]:
     """Return the chances of 0, 1, … messages of noise for one value, to many digits."""
     share = mpmath.mpf(1) / protocol.cut_for
-    steps = [
-        2 * mpmath.mpf(protocol.ratio.numerator) ** k / protocol.ratio.denominator**k
-        for k in range(1, size)
-    ]
+    steps, unit = [mpmath.mpf(0)] * (size - 1), 2 if protocol.doubled else 1
+    for k in range(unit, size, unit):
+        power = mpmath.mpf(protocol.ratio.numerator) / protocol.ratio.denominator
+        steps[k - 1] = 2 * unit * power ** (k // unit)
     for k, rate in enumerate(protocol.flood, start=1):
         if 2 * k < size:
             steps[2 * k - 1] += 2 * k * mpmath.mpf(rate.numerator) / rate.denominator
@@ -226,7 +239,12 @@ def ideal(protocol: Signed, size: int) -> list[mpmath.mpf]:
 
 @pytest.mark.parametrize(
     "protocol",
-    [TINY, Signed(Fraction(3, 4), (QUARTER,) * 8, 1000, 40), Signed(QUARTER, (), 10**9, 9)],
+    [
+        TINY,
+        Signed(Fraction(3, 4), (QUARTER,) * 8, 1000, 40),
+        Signed(QUARTER, (), 10**9, 9),
+        Signed(QUARTER, (QUARTER, EIGHTH), 1000, 13, doubled=True),
+    ],
 )
 def test_the_charge_covers_what_does_not_fit_and_little_more(protocol: Signed) -> None:
     with mpmath.workdps(60):

@@ -25,6 +25,7 @@ SUMS = [
     "signed decoys, one digit, 90% of epsilon for the sum",
     "signed decoys, two digits, 90% of epsilon for the sum",
 ]
+DOUBLED = [name.replace("decoys", "decoys, doubled") for name in COUNTS]
 NUMBER = Number(0, 1)
 MU, DELTA = 0.25, 1e-6
 EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))
@@ -34,9 +35,9 @@ EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (Bit(), COUNTS),
+        (Bit(), DOUBLED + COUNTS),
         (Choice(["a", "b"], missing="count"), COUNTS),
-        (Flags(["x", "y"]), COUNTS[2:3]),
+        (Flags(["x", "y"]), [DOUBLED[2], COUNTS[2]]),
         (NUMBER, SUMS),
         (Number(0, 1, quantiles=True), []),
     ],
@@ -52,7 +53,7 @@ def signed_names(question: Question, **wishes: Any) -> list[str]:
 
 def test_clear_answers_are_weighed_where_they_may_be_and_numbers_only_by_wish() -> None:
     assert signed_names(Bit()) == signed_names(NUMBER) == signed_names(NUMBER, wished=True) == []
-    assert signed_names(Bit(), clear=True) == COUNTS
+    assert signed_names(Bit(), clear=True) == DOUBLED + COUNTS
     assert signed_names(NUMBER, clear=True) == []
     assert signed_names(NUMBER, clear=True, wished=True) == SUMS
 
@@ -81,14 +82,23 @@ def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> Non
 
 @pytest.mark.parametrize("split", [0.6, 0.83])
 @pytest.mark.parametrize(
-    ("question", "least"),
-    [(Bit(), 0.97), (Choice(["a", "b", "c"], missing="count"), 0.55)],
-    ids=["bit", "choice"],
+    ("way", "question", "least"),
+    [
+        ("bit", Bit(), 0.97),
+        ("doubled", Bit(), 0.97),
+        ("choice", Choice(["a", "b", "c"], missing="count"), 0.55),
+    ],
+    ids=["bit", "doubled", "choice"],
 )
-def test_a_tuned_flood_just_keeps_its_delta(question: Question, least: float, split: float) -> None:
-    protocol = signed_variant(split).make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)
+def test_a_tuned_flood_just_keeps_its_delta(
+    way: str, question: Question, least: float, split: float
+) -> None:
+    doubled = way == "doubled"
+    variant = signed_variant(split, doubled=doubled)
+    protocol = variant.make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)
     assert isinstance(protocol, Signed)
-    ratio = math.exp(-0.5 * split * EPSILON)
+    assert protocol.doubled is (True if doubled else None)
+    ratio = math.exp(-(1.0 if doubled else 0.5) * split * EPSILON)
     assert 0 <= protocol.ratio - Fraction(ratio) <= Fraction(1, 1 << 52)
     assert least * DELTA <= protocol.mechanism(question, 1000).delta(EPSILON).lower <= DELTA
     assert len(protocol.flood) in {2, 4}

@@ -48,6 +48,7 @@ def flat(ratio: Fraction, growth: float, bursts: int) -> tuple[Fraction, ...]:
 FLIP = drawable(0.03)
 NEAR, FAR = drawable(0.67), drawable(0.9)
 SIGNED = Signed(NEAR, flat(NEAR, 1.2, 12), USERS, 60)
+DOUBLED = replace(SIGNED, ratio=drawable(0.5), doubled=True)
 PARTS = {
     "bit": Part("bit", cf.Bit(), Flips(FLIP)),
     "copies": Part("copies", cf.Bit(), Flips(FLIP, 3)),
@@ -64,6 +65,7 @@ PARTS = {
     "total": Part("total", cf.Number(0, 60), Encoded(FLIP, 4, together=True)),
     "steps": Part("steps", cf.Number(0, 60), Encoded(FLIP, 3, together=False)),
     "signed": Part("signed", cf.Bit(), SIGNED),
+    "signed doubled": Part("signed doubled", cf.Bit(), DOUBLED),
     "signed choice": Part("signed choice", cf.Choice(range(6), missing="count"), SIGNED),
     "signed flags": Part("signed flags", cf.Flags(["a", "b", "c"]), SIGNED),
     "signed number": Part(

@@ -133,6 +133,21 @@ def test_signed_decoys(flood: list[Fraction], steps: int) -> None:
             assert not proven > truth + balls.ball(CLOSE)
 
 
+@pytest.mark.parametrize("flood", [[Fraction(0), Fraction(3, 10)], [Fraction(2), Fraction(1, 9)]])
+def test_noise_in_twos(flood: list[Fraction]) -> None:
+    """Without single pairs the smaller sign shows by its parity who is ahead."""
+    precision = checker.Precision(Fraction(1, 10**15))
+    mechanism = checker.Signed(Fraction(1, 9), flood, 1, choice=False, doubled=True)
+    found = mechanism.profile([units(growth) for growth in GROWTHS], precision)
+    with balls.precision(300):
+        law = signed.noise(*(Fraction(1, 9),) * 2, flood, Fraction(1), 48, times=2)
+        for reached, growth in zip(found, GROWTHS, strict=True):
+            truth = signed.steps_delta(law, 1, balls.ball(below(growth)))
+            proven = balls.ball(Fraction(reached, precision.one))
+            assert not proven < truth
+            assert not proven > truth + balls.ball(CLOSE)
+
+
 @pytest.mark.parametrize("digits", [1, 2])
 def test_noise_that_does_not_fit(digits: int) -> None:
     """Messages of one report: the sum of all numbers of the noise of a share of the users."""

@@ -111,6 +111,14 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], list[Any]]] = {
         ],
         [{"a": "yes", "b": 0.3}, {"a": "no", "b": 1}, {"a": "no", "b": 0.77}],
     ),
+    "signed decoys of a bit, doubled": (
+        [("a", Bit(), Signed(Fraction(1, 4), _FLOOD, 1, 9, doubled=True))],
+        ["yes", "no"],
+    ),
+    "signed decoys of flags, doubled": (
+        [("a", Flags(["x", "y", "z"]), Signed(Fraction(3, 8), (), 2, 8, doubled=True))],
+        [["y"], ["x", "y", "z"]],
+    ),
     "weighted, in two codes": (
         [("a", Number(0, 60), weighted(((3,), (2, Fraction(3, 2)))))],
         [0, 20.5, 60],

@@ -166,17 +166,19 @@ def signed(question: Entry, given: Entry, answer: Any, words: Words) -> list[int
     else:
         held = [2 * flag + (flag not in answer) for flag in range(labels(question))]
     values = 1 if kind in ("bit", "number") else labels(question)
-    return held + noise(digits, given["cut_for"], given["room"], values, words)
+    return held + noise(digits, given, values, words)
 
 
-def noise(digits: list[Entry], cut_for: int, room: int, values: int, words: Words) -> list[int]:
+def noise(digits: list[Entry], given: Entry, values: int, words: Words) -> list[int]:
+    cut_for, room, twice = given["cut_for"], given["room"], 2 if given.get("doubled") else 1
     with localcontext(prec=60):
         kinds, total = [], Decimal(0)
         for place_, digit in enumerate(digits):
             ratio, flood = Decimal(digit["ratio"]), list(map(Decimal, digit["flood"]))
             total += -2 * (1 - ratio).ln() + sum(flood)
-            kinds += [(ratio**k / k, place_, k, 0) for k in range(1, room + 1)]
-            kinds += [(ratio**k / k, place_, 0, k) for k in range(1, room + 1)]
+            most = room // twice
+            kinds += [(ratio**k / k, place_, twice * k, 0) for k in range(1, most + 1)]
+            kinds += [(ratio**k / k, place_, 0, twice * k) for k in range(1, most + 1)]
             kinds += [(rate, place_, k, k) for k, rate in enumerate(flood[: room // 2], 1)]
         drawn = bursts(words, total * values / cut_for, [chance / total for chance, *_ in kinds])
     at = [below(words, values) for _ in drawn]

@@ -299,11 +299,21 @@ class Signed:
 
     W is the smaller number of both signs, geometric with ratio², and ``flood[k - 1]`` bursts of
     k pairs on average. Only places where plus is ahead count: elsewhere W moved by m places is
-    at least ratio^2m times W, and e^epsilon is at least 1.
+    at least ratio^2m times W, and e^epsilon is at least 1. That is not so where noise of one sign
+    is doubled: there all places count.
     """
 
-    def __init__(self, ratio: Fraction, flood: list[Fraction], steps: int, *, choice: bool) -> None:
+    def __init__(
+        self,
+        ratio: Fraction,
+        flood: list[Fraction],
+        steps: int,
+        *,
+        choice: bool,
+        doubled: bool = False,
+    ) -> None:
         self.ratio, self.flood, self.steps, self.choice = ratio, flood, steps, choice
+        self.unit = 2 if doubled else 1
 
     def cover(self, precision: Precision) -> list[int]:
         """Return lower ends of P[W = u], u = 0, 1, …, until they are small for good."""
@@ -313,7 +323,7 @@ class Signed:
         one = precision.one << more
         steps = [k * rate for k, rate in enumerate(self.flood, start=1)]
         factors = [(rate.numerator << FINE) // rate.denominator for rate in steps]
-        bursts, masses = [one * UNIT // exponential_above(rates)], [0]
+        bursts, masses = [one * UNIT // exponential_above(rates)], [0] * self.unit
         square = self.ratio**2
         stay, leave = (
             (part.numerator << FINE) // part.denominator for part in (square, 1 - square)
@@ -321,28 +331,36 @@ class Signed:
         least, rest = one >> precision.keep, one
         while rest > least and len(masses) <= MOST_PLACES:
             Work.spend(1 + len(factors) // 4, precision.bits + more)
-            place = len(masses)
-            masses.append((stay * masses[-1] + leave * bursts[-1]) >> FINE)
+            place = len(bursts)
+            masses.append((stay * masses[-self.unit] + leave * bursts[-1]) >> FINE)
             rest -= masses[-1]
             recent = bursts[: -len(factors) - 1 : -1]
             total = sum(a * b for a, b in zip(factors, recent, strict=False))
             bursts.append(total // (place << FINE))
-        return [mass >> more for mass in masses[1:]]
+        return [mass >> more for mass in masses[self.unit :]]
 
     def profile(self, growths: list[int], precision: Precision) -> list[int]:
         """Return upper ends of delta at each growth factor."""
         law = self.cover(precision)
         if self.choice:
             return self.profile_of_choice(law, growths, precision)
-        # Where plus is k ahead, an answer moves W by k, and D has the odds ratio^2k.
+        # Where plus is k ahead, an answer moves W by k, and D has the odds ratio^2k, or ratio^k
+        # where it counts twos.
         places = [
-            (Pair((0, law), (k, law), precision.one), int(self.ratio ** (2 * k) * UNIT))
+            (
+                Pair((0, law), (k, law), precision.one),
+                int(self.ratio ** (2 * k // self.unit) * UNIT),
+            )
             for k in range(1, self.steps + 1)
         ]
+        behind = Pair((1, law), (0, law), precision.one)
+        up, down = self.ratio.numerator, self.ratio.denominator
         found = []
         for growth in growths:
             Work.spend(2 * len(places), precision.bits)
             sums = [pair.excess(growth * odds >> FINE) for pair, odds in places]
+            if self.unit == 2:
+                sums[0] -= -behind.excess(growth * down // up) * up // down
             found.append(-(-self.worst(sums) // UNIT))
         return found
 
@@ -578,11 +596,11 @@ def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction
     """Return an upper end of how far the noise of one report may be from its law.
 
     It is dropped where it does not fit: 1 minus lower ends of P[N = n], n = 0 … room, where N
-    counts messages. Bursts of k of one sign come at the rate share·ratio^k/k, twice, and bursts
-    of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of size·rate·P(n - size).
-    The bursts of several digits come side by side. And it is drawn from tables of whole numbers
-    of 2^-128, with one entry for every number of bursts and one for every kind of burst; each is
-    rounded down by less than two units.
+    counts messages. Bursts of k of one sign, of 2k if doubled, come at the rate share·ratio^k/k,
+    twice, and bursts of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of
+    size·rate·P(n - size). The bursts of several digits come side by side. And it is drawn from
+    tables of whole numbers of 2^-128, with one entry for every number of bursts and one for every
+    kind of burst; each is rounded down by less than two units.
     """
     mean = share * sum(bursts_above(noise) for noise in noises)
     factors = [0] * room
@@ -591,7 +609,9 @@ def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction
         for place in range(room):
             Work.spend(1, 2 * FINE)
             power = power * noise.ratio.numerator // noise.ratio.denominator
-            factors[place] += 2 * power * share.numerator // share.denominator
+            size = noise.unit * (place + 1)
+            if size <= room:
+                factors[size - 1] += 2 * noise.unit * power * share.numerator // share.denominator
         for pairs, rate in enumerate(noise.flood[: room // 2], start=1):
             factors[2 * pairs - 1] += int(2 * pairs * share * rate * UNIT)
     masses = [(UNIT << FINE) // exponential_above(mean)]
@@ -873,13 +893,16 @@ class Part:
         """
         number = self.shape == "number"
         names = ["ratio", "flood", "cut_for", "room", *(("steps",) if number else ())]
-        digits = number and isinstance(self.parameters, dict) and "finer" in self.parameters
-        ratio, flood, cut_for, room, *steps = self.take(*names, *(("finer",) if digits else ()))
+        names += if_any(self.parameters, "finer" if number else "doubled")
+        ratio, flood, cut_for, room, *steps = self.take(*names)
+        digits, doubled = number and len(steps) > 1, not number and bool(steps)
+        need(not doubled or (steps[0] is True and self.shape != "choice"), "no noise is doubled so")
         need(runs == [], "signed decoys have no crowds to cover")
         share = Fraction(1, whole(cut_for, "number of users that noise is cut for", 1, self.users))
         whole(room, "room for noise", 0, 10**4)
         values = 1 if self.shape in ("bit", "number") else whole(self.answers, "answers", 1, 10**6)
         found = signed_of(ratio, flood, steps[0] if number else 1, choice=self.shape == "choice")
+        found.unit = 2 if doubled else 1
         if digits:
             need(isinstance(steps[1], list) and 0 < len(steps[1]) <= 9, "digits are no short list")
             tables = (take(one, "a digit", "ratio", "flood", "steps") for one in steps[1])

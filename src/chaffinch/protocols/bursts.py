@@ -251,13 +251,13 @@ class SharedNoise(Protocol):
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:
         """Return the messages of the answers, and those of bursts."""
-        noise = self.noise_messages(question).times(people)
+        noise = self.noise_messages(question).of_all(people)
         answers = people * self.answer_messages(question)
         return protocols.noise.MessageNoise(answers + noise.mean, noise.variance, noise.grain)
 
     def least_messages(self, question: Question, users: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
-        noise = self.noise_messages(question).times(users).least(LITTLE_NOISE)
+        noise = self.noise_messages(question).of_all(users).least(LITTLE_NOISE)
         # Reports beyond the honest users may be empty: nobody promised that they are not.
         return users * self.answer_messages(question) + noise
 

@@ -138,6 +138,8 @@ class SignedLikelihood(Likelihood):
     share: Fraction
     answers: tuple[tuple[int, int], tuple[int, int]]
     """The pluses and minuses of all answers, without the person's value and with it."""
+    unit: int = 1
+    """How often each plus and each minus of noise is sent."""
 
     @property
     def outcomes(self) -> float:
@@ -154,13 +156,14 @@ class SignedLikelihood(Likelihood):
         plus, minus = noise[:, 0], noise[:, 1]
         difference, cover = self._difference, self._cover
         middle, both = len(difference) // 2, np.minimum(plus, minus)
-        found = difference[np.clip(plus - minus + middle, 0, len(difference) - 1)]
+        place = (plus - minus) // self.unit + middle
+        found = difference[np.clip(place, 0, len(difference) - 1)]
         found = found + cover[np.clip(both, 0, len(cover) - 1)]
         return np.where(both < 0, -np.inf, found)
 
     @cached_property
     def _difference(self) -> Floats:
-        """Return the log of the law of plus − minus, from −window to window."""
+        """Return the log of the law of plus − minus in units, from −window to window."""
         mass = negative_binomial(self.ratio, self.share, _NEVER_SEEN).mass.astype(np.float64)
         # One law against its mirror image: a difference of 0 stands in the middle.
         return np.asarray(np.log(np.maximum(np.convolve(mass, mass[::-1]), _TINIEST)))
@@ -169,7 +172,7 @@ class SignedLikelihood(Likelihood):
     def _cover(self) -> Floats:
         rates = tuple(self.share * rate for rate in self.flood)
         try:
-            mass = Flood(rates, self.ratio**2).law(_NEVER_SEEN).mass
+            mass = Flood(rates, self.ratio**2, self.unit).law(_NEVER_SEEN).mass
         except GuaranteeNotProven:
             # Of a crowd many times larger than the noise was cut for the law is too long to follow,
             # and one message in it tells next to nothing.

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 _SIGNS = "+\N{MINUS SIGN}"
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
+_YES_OR_NO = ("bit", "flags")
 _MOST_STEPS = 1000
 _NUMBER_WAYS = ((1, 0.75), (1, 0.9), (2, 0.9))
 """In how many digits a number is sent, and which part of epsilon goes to the noise of the sum."""
@@ -89,7 +90,9 @@ class Digit:
             if rate:
                 check_chance("rate of the flood", rate, below=Fraction(1000))
 
-    def mechanism(self, shape: str, share: Fraction) -> privacy.SignedDecoys:
+    def mechanism(
+        self, shape: str, share: Fraction, *, doubled: bool = False
+    ) -> privacy.SignedDecoys:
         """Return what is seen of it, if so large a share of the users is honest."""
         return privacy.SignedDecoys(
             question=shape,
@@ -98,6 +101,7 @@ class Digit:
             flood=self.flood,
             steps=self.steps,
             share=share,
+            doubled=doubled,
         )
 
 
@@ -109,7 +113,8 @@ class Signed(SharedNoise):
     geometric with ``ratio``, and bursts of k pairs of a plus and a minus at the rate
     ``flood[k − 1]``. A report has room for ``room`` messages of noise; more are dropped, all of
     them. ``steps`` is the resolution of a number, or the largest value of its first digit, and
-    ``finer`` are the digits behind it.
+    ``finer`` are the digits behind it. Where every answer is a plus or a minus, pluses and minuses
+    of noise may be ``doubled``: a changed answer moves their difference by two.
     """
 
     ratio: Fraction
@@ -118,6 +123,7 @@ class Signed(SharedNoise):
     room: int
     steps: int | None = None
     finer: tuple[Digit, ...] | None = None
+    doubled: bool | None = None
 
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
@@ -127,19 +133,28 @@ class Signed(SharedNoise):
         super().__post_init__()
         if self.finer is not None and not (self.finer and self.steps is not None):
             raise InvalidInput("finer digits", "some, behind a first digit", Unquoted("others"))
+        if self.doubled is not None and self.doubled is not True:
+            raise InvalidInput("doubled", "true, or left out", self.doubled)
         checks.whole("number of steps", self.resolution, least=1, most=_MOST_STEPS)
 
     def check(self, question: Question) -> None:
-        """Refuse steps of anything but a number."""
+        """Refuse steps of anything but a number, and doubled noise of what is not yes or no."""
         super().check(question)
         if (question.shape == "number") != (self.steps is not None):
             raise InvalidInput("number of steps", "given for numbers and only there", self.steps)
+        if self.doubled and question.shape not in _YES_OR_NO:
+            raise InvalidInput("doubled noise", "for a bit or flags", question.kind)
 
     @cached_property
     def digits(self) -> tuple[Digit, ...]:
         """Return the digits of an answer; anything but a number has one, from 0 to 1."""
         steps = 1 if self.steps is None else self.steps
         return Digit(self.ratio, self.flood, steps), *(self.finer or ())
+
+    @property
+    def _unit(self) -> int:
+        """Return how often each plus and each minus of noise is sent."""
+        return 2 if self.doubled else 1
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -252,7 +267,8 @@ class Signed(SharedNoise):
         """Return the tables of one report's noise among so many values.
 
         The noise of one report is a Poisson number of bursts, each of a uniform value and one of
-        these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, k pairs with λ_k/Λ. Kinds that
+        these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, or 2k of them where noise is
+        doubled, and k pairs with λ_k/Λ. Kinds that
         do not fit into a report are left out: they would be dropped. The kinds of several digits
         stand one behind another, and Λ is the sum of theirs. Parts of a kind are its digit, pluses
         and minuses.
@@ -263,9 +279,10 @@ class Signed(SharedNoise):
             flood = [decimal_of(rate) for rate in digit.flood]
             # Λ also counts the kinds that are left out: what the table leaves over is theirs.
             rates += [EXACT.multiply(Decimal(2), geometric_rate(ratio)), *flood]
-            single = [*enumerate(series(ratio, self.room), start=1)]
-            kinds += [(place, k, 0, rate) for k, rate in single]
-            kinds += [(place, 0, k, rate) for k, rate in single]
+            single = series(ratio, self.room // self._unit)
+            sizes = range(self._unit, self.room + 1, self._unit)
+            kinds += [(place, k, 0, rate) for k, rate in zip(sizes, single, strict=True)]
+            kinds += [(place, 0, k, rate) for k, rate in zip(sizes, single, strict=True)]
             # k pairs are 2k messages.
             pairs = enumerate(flood[: self.room // 2], start=1)
             kinds += [(place, k, k, rate) for k, rate in pairs]
@@ -277,7 +294,8 @@ class Signed(SharedNoise):
             (float(digit.ratio), tuple(float(rate) for rate in digit.flood))
             for digit in self.digits
         )
-        return NoiseMessages(parts, len(self.labels(question)) / self.cut_for)
+        scale = len(self.labels(question)) / self.cut_for
+        return NoiseMessages(parts, scale, times=self._unit)
 
     # -------------------------------------------------------------------- what it is worth
 
@@ -288,7 +306,7 @@ class Signed(SharedNoise):
         """
         shape = "bit" if question.shape == "flags" else question.shape
         share = Fraction(users, self.cut_for)
-        seen = [digit.mechanism(shape, share) for digit in self.digits]
+        seen = [digit.mechanism(shape, share, doubled=bool(self.doubled)) for digit in self.digits]
         if question.shape == "flags":
             seen *= len(self.labels(question))
         return seen[0] if len(seen) == 1 else privacy.compose(seen)
@@ -306,7 +324,8 @@ class Signed(SharedNoise):
 
     def _noise(self, gain: int) -> SignedNoise:
         ratios = [digit.ratio for digit in self.digits]
-        parts = tuple(zip(self.weights, ratios, strict=True))
+        weights = [self._unit * weight for weight in self.weights]
+        parts = tuple(zip(weights, ratios, strict=True))
         # A number counts its steps as reports, so its noise is cut for as many times more of them.
         return protocols.noise.SignedNoise(parts, self.cut_for * self.resolution, gain)
 
@@ -333,7 +352,7 @@ class Signed(SharedNoise):
                 for count, none in ((held, people - held), (held + 1, people - held - 1))
             )
             return protocols.likelihoods.SignedLikelihood(
-                digit.ratio, digit.flood, share, (without, with_one)
+                digit.ratio, digit.flood, share, (without, with_one), self._unit
             )
 
         return protocols.likelihoods.DigitsLikelihood(tuple(tells(digit) for digit in self.digits))
@@ -349,7 +368,7 @@ class Signed(SharedNoise):
             for sign in (0, 1):
                 # NumPy asks for the chance to stop, which is 1 − ratio.
                 own = draws.negative_binomial(share, float(1 - digit.ratio), size)
-                counts[:, :, place, sign] = own
+                counts[:, :, place, sign] = self._unit * own
             for pairs, rate in enumerate(digit.flood, start=1):
                 counts[:, :, place] += pairs * draws.poisson(share * float(rate), size)[..., None]
         if question.shape == "number":
@@ -386,8 +405,10 @@ class Signed(SharedNoise):
             if getattr(question, "quantiles", False):
                 return []
             return [_number_variant(*way, most_messages) for way in _NUMBER_WAYS]
-        splits = {"bit": _SPLITS, "choice": _SPLITS, "flags": _SPLITS[-2:-1]}
-        return [signed_variant(split) for split in splits[question.shape]]
+        splits = _SPLITS[-2:-1] if question.shape == "flags" else _SPLITS
+        # Doubled noise is more exact for one bit; of several that hold together, single noise is.
+        ways = (True, False) if question.shape in _YES_OR_NO else (False,)
+        return [signed_variant(split, doubled=way) for way in ways for split in splits]
 
     @property
     def name(self) -> str:
@@ -411,7 +432,9 @@ def _name(steps: int | None, digits: int = 1) -> str:
     return f"signed decoys, {steps} steps{written}"
 
 
-def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
+def signed_variant(
+    split: float, least_share: float = LEAST_SHARE, *, doubled: bool = False
+) -> Variant:
     """Return signed decoys with so much of epsilon for the count.
 
     With a smaller share of honest users than ``least_share`` nothing is promised.
@@ -422,17 +445,18 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
         goal = protocols.tuning.SignedGoal(
-            split, mu, setting.delta, 2 if shape == "choice" else 1, least_share
+            split, mu, setting.delta, 2 if shape == "choice" else 1, least_share, doubled
         )
         allowed = dropped_chance(setting)
         # Noise is shared out per value: a device has as many shares as there are values.
         ratio, flood = protocols.tuning.tune_signed(
             goal, values / setting.crowd, _MOST_ROOM, allowed
         )
-        found = Signed(ratio, flood, setting.crowd, 0)
+        found = Signed(ratio, flood, setting.crowd, 0, doubled=doubled or None)
         return replace(found, room=_room(found.noise_messages(setting.question), allowed))
 
-    return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
+    way = f"{_name(None)}, doubled" if doubled else _name(None)
+    return Variant(f"{way}, {split:.0%} of epsilon for the count", make)
 
 
 @lru_cache(maxsize=1024)

@@ -119,6 +119,7 @@ class SignedGoal:
     ways: int = 1
     """At how many values of a changed answer all noise can be missing."""
     least_share: float = LEAST_SHARE
+    doubled: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -129,8 +130,16 @@ class SignedGoal:
 
     @property
     def ratio(self) -> float:
-        """Return e^(−split·epsilon/2), or the least ratio that a device can draw."""
-        return max(math.exp(-0.5 * self.split * self.epsilon), 1.0 / GRAIN)
+        """Return e^(−split·epsilon/2), or the least ratio that a device can draw.
+
+        If noise is doubled, the square: a changed answer moves it by one unit instead of two.
+        """
+        return max(math.exp(-0.5 * self.unit * self.split * self.epsilon), 1.0 / GRAIN)
+
+    @property
+    def unit(self) -> int:
+        """Return how often each plus and each minus of noise is sent."""
+        return 2 if self.doubled else 1
 
     @property
     def log_growth(self) -> float:
@@ -162,7 +171,9 @@ def _exact(ratio: float, flood: NDArray[np.float64]) -> tuple[Fraction, tuple[Fr
 def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -> int:
     """Return the K with the fewest messages whose noise fits into a report, or the shortest."""
     laws = {
-        longest: NoiseMessages(((goal.ratio, tuple(_flood(goal, longest))),), scale)
+        longest: NoiseMessages(
+            ((goal.ratio, tuple(_flood(goal, longest))),), scale, times=goal.unit
+        )
         for longest in _BURSTS
     }
     best = (math.inf, math.inf, 1)
@@ -221,26 +232,28 @@ def _least_flood(goal: SignedGoal) -> float:
 
 def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:
     """Return about the delta of signed decoys with this flood, in doubles."""
-    cover = _rough_cover(goal.ratio, flood)
+    cover = _rough_cover(goal.ratio, flood, goal.unit)
     if cover is None:
         return 1.0
-    # δ = Σ_t (w(t) − e^(ε−ε₁)·w(t−1))₊/(1 + a), which is exact for a bit.
+    # δ = Σ_t (w(t) − e^(ε−ε₁)·w(t−1))₊/(1 + a), which is exact for a bit, and nearly if doubled.
     moved = cover - math.exp(goal.log_growth) * np.concatenate([[0.0], cover[:-1]])
     return float(np.maximum(moved, 0.0).sum()) / (1.0 + goal.ratio)
 
 
-def _rough_cover(ratio: float, flood: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _rough_cover(
+    ratio: float, flood: NDArray[np.float64], unit: int = 1
+) -> NDArray[np.float64] | None:
     """Return about the law of W, in doubles; None where it is too long."""
     sizes = np.arange(1.0, len(flood) + 1)
     mean, spread = float(sizes @ flood), float(sizes**2 @ flood)
-    long = mean + 9.0 * math.sqrt(spread) + 40.0 / (1.0 - ratio**2) + 20.0
+    long = mean + 9.0 * math.sqrt(spread) + 40.0 * unit / (1.0 - ratio**2) + 20.0
     if long > _LONGEST_COVER:
         return None
     size = 1 << math.ceil(math.log2(long))
     # The transform of bursts and geometric pairs is known in closed form.
     # ln E[z^F] = Σ λ_k·(z^k − 1).
     bursts = np.fft.rfft(np.concatenate([[0.0], flood]), size) - flood.sum()
-    turned = np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * _turns(size))
+    turned = np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * _turns(size) ** unit)
     return np.maximum(np.fft.irfft(turned, size), 0.0)
 
 

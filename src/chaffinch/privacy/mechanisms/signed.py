@@ -8,6 +8,9 @@ value are plus − minus and min(plus, minus), so the view of one changed answer
 one-dimensional hockey-sticks of W against W moved by a few steps (Ghazi, Kumar, Manurangsi, Pagh
 and Sinha 2021 have the idea; the independence makes it exact).
 
+Noise on a bit may be *doubled*: every message of one sign is sent twice. A changed answer moves
+D by two, so noise of odd size would protect nothing; D = 2(Z⁺ − Z⁻), W = F + 2·min(Z⁺, Z⁻).
+
 If only a share g of the users is honest, Z± are negative binomial with exponent g and the flood
 comes at g times its rates. D and W then depend on one another, and the sum is two-dimensional.
 """
@@ -67,6 +70,8 @@ _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-11
 
 
 _PARAMETERS = ("question", "plus_ratio", "minus_ratio", "flood", "steps", "share")
+_DOUBLED = (*_PARAMETERS, "doubled")
+"""Noise that is not doubled is written as ever, without that word."""
 
 
 @dataclass(frozen=True, init=False)
@@ -76,7 +81,8 @@ class SignedDecoys(Mechanism):
     ``flood`` holds the rates of bursts of 1, 2, … pairs, of all honest users together. A bit
     sends one plus or one minus, a number in ``steps`` steps that many, a choice one plus for
     its value. ``share`` is how many users are honest, over how many the noise was cut for. More
-    of them add noise, which never hurts: above 1 only the upper end, that of 1, is proven.
+    of them add noise, which never hurts: above 1 only the upper end, that of 1, is proven. Of a
+    bit noise may be ``doubled``: each plus and minus of it comes twice, but no pair.
 
     >>> flat = SignedDecoys(
     ...     question="bit", plus_ratio="2/3", minus_ratio="2/3", flood=["3/4", "5/12"]
@@ -91,6 +97,7 @@ class SignedDecoys(Mechanism):
     flood: tuple[Fraction, ...]
     steps: int
     share: Fraction
+    doubled: bool
 
     view = "messages"
     document_name = "signed-decoys"
@@ -107,9 +114,12 @@ class SignedDecoys(Mechanism):
         flood: Sequence[float | str | Fraction],
         steps: int = 1,
         share: float | str | Fraction = 1,
+        doubled: bool = False,
     ) -> None:
         kind = checks.choice("question", question, _QUESTIONS)
         most = _MOST_STEPS if kind == "number" else 1
+        if checks.truth("doubled", doubled) and kind != "bit":
+            raise InvalidInput("doubled noise", "for a bit", question)
         settled = {
             "question": kind,
             "plus_ratio": _check_ratio("plus ratio", plus_ratio),
@@ -119,13 +129,15 @@ class SignedDecoys(Mechanism):
             "share": checks.probability(
                 "honest share", share, below=_MOST_SHARE, rule="above 0 and below 2^64"
             ),
+            "doubled": doubled,
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
 
     def written(self, document_of: Callable[[Mechanism], dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
         """Return its parameters; the rates of a flood are a list."""
-        plain = forms.written_fields(self, _PARAMETERS, self.document_fractions)
+        names = _DOUBLED if self.doubled else _PARAMETERS
+        plain = forms.written_fields(self, names, self.document_fractions)
         flood = [forms.fraction_text("flood", rate) for rate in self.flood]
         return {name: flood if name == "flood" else value for name, value in plain.items()}
 
@@ -136,7 +148,7 @@ class SignedDecoys(Mechanism):
         mechanism_of: Callable[[object], Mechanism],  # noqa: ARG003
     ) -> SignedDecoys:
         """Return the mechanism with these parameters."""
-        forms.check_fields(cls.__name__, fields, _PARAMETERS)
+        forms.check_fields(cls.__name__, fields, _DOUBLED if "doubled" in fields else _PARAMETERS)
         if not isinstance(fields["flood"], (list, tuple)):
             raise InvalidInput("flood", "a list of rates", fields["flood"])
         flood = [forms.fraction_from("flood", rate) for rate in fields["flood"]]
@@ -257,6 +269,8 @@ class SignedDecoys(Mechanism):
 
             δ = Σ_k P[D = k − s]·Σ_u (w(u) − x_k·w(u − k))₊,  x_k = e^ε·P[D = k + s]/P[D = k − s]
 
+        where D is even if noise is doubled, so that k is −1 or 1 for a bit,
+
         and the same with the two laws exchanged: then plus and minus exchange their parts.
         """
         low = np.zeros((2, self.steps, len(powers[0])), dtype=Wide)
@@ -264,15 +278,16 @@ class SignedDecoys(Mechanism):
         moved = np.arange(1, self.steps + 1)
         # A set: with equal ratios both directions are one, and the second row of the ends stays 0.
         ratios = {(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)}
+        unit = self._unit
         few = self.steps == 1 or self._cover.window(tail) * (2 * self.steps + 1) <= _MOST_CELLS
-        for place in range(-self.steps, self.steps + 1):
+        for place in range(-self.steps, self.steps + 1, unit):
             count_step("sums over noise")
             # A change by s steps shows at the places −s to s; the ends stand for all beyond.
             among = moved >= max(abs(place), 1)
             # Past the cache where laws are long: all places together would fill the memory.
             parts = (_parts if few else _parts.__wrapped__)(self._cover, self.steps, place, tail)
             for direction, (plus, minus) in enumerate(ratios):
-                weight, odds, doubt = _side(plus, minus, place, moved[among])
+                weight, odds, doubt = _side(plus, minus, place, moved[among], unit)
                 found = parts.ends(*_around(odds[:, None], powers, doubt))
                 low[direction, among] += weight[:, None] * found[0] * (1 - doubt)
                 high[direction, among] += weight[:, None] * found[1] * (1 + doubt)
@@ -340,7 +355,7 @@ class SignedDecoys(Mechanism):
         the ratio, too.
         """
         joint, doubt = self._joint(tail, rough=rough)
-        views = _shifted(joint, one, other)
+        views = _shifted(joint, one, other, self._unit)
         return on_few_ratios(*views, doubt) if rough else (*views, doubt)
 
     def _ends_of_share(
@@ -457,8 +472,10 @@ class SignedDecoys(Mechanism):
     def _views_of_change(self, moved: int) -> tuple[WideArray, WideArray, Doubt]:
         law = self._cover.law(_INSTANCE_TAIL, beyond=moved)
         here, there = [], []
-        for place in range(-moved, moved + 1):
-            weight, odds, _ = _side(self.plus_ratio, self.minus_ratio, place, np.array([moved]))
+        for place in range(-moved, moved + 1, self._unit):
+            weight, odds, _ = _side(
+                self.plus_ratio, self.minus_ratio, place, np.array([moved]), self._unit
+            )
             # The place of W is counted from the same end for both laws.
             empty = np.zeros(abs(place), dtype=Wide)
             ends = np.concatenate([empty, law.mass])[: len(law.mass)], law.mass
@@ -470,7 +487,12 @@ class SignedDecoys(Mechanism):
     @cached_property
     def _cover(self) -> Flood:
         rates = tuple(rate * self._counted_share for rate in self.flood)
-        return Flood(rates, self.plus_ratio * self.minus_ratio)
+        return Flood(rates, self.plus_ratio * self.minus_ratio, self._unit)
+
+    @property
+    def _unit(self) -> int:
+        """Return the size that all noise of the count is a multiple of."""
+        return 2 if self.doubled else 1
 
 
 class _OneValue(SignedDecoys):
@@ -536,20 +558,21 @@ def _around(odds: WideArray, powers: _Powers, doubt: Any) -> _Powers:
 
 
 def _side(
-    plus: Fraction, minus: Fraction, place: int, moved: Any
+    plus: Fraction, minus: Fraction, place: int, moved: Any, unit: int
 ) -> tuple[WideArray, WideArray, Any]:
     """Return P[D = k − s], the quotient P[D = k + s]/P[D = k − s], and how far they are off.
 
-    For every s in ``moved``; at k = ±s all k beyond are taken together.
+    For every s in ``moved``; at k = ±s all k beyond are taken together. D is a multiple of the
+    ``unit``, and so are k + s and k − s.
     """
     top = wide((1 - plus) * (1 - minus) / (1 - plus * minus))
     high, low = wide(plus), wide(minus)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # P[D = d] is top·plus^d above 0 and top·minus^−d below.
-        weight = top * low ** (moved - place)
+        # P[D = d·unit] is top·plus^d above 0 and top·minus^−d below.
+        weight = top * low ** ((moved - place) // unit)
         # plus^(s + k)/minus^(s − k), without what both powers share.
-        odds = (high if place > 0 else 1 / low) ** (2 * abs(place))
-        odds = odds * wide(plus / minus) ** (moved - abs(place))
+        odds = (high if place > 0 else 1 / low) ** (2 * abs(place) // unit)
+        odds = odds * wide(plus / minus) ** ((moved - abs(place)) // unit)
     # At k = ±s the whole geometric tail beyond it: 1/(1 − ratio) times its first mass.
     rest = 1 - (plus if place > 0 else minus)
     weight = np.where((moved == abs(place)) & (place != 0), weight / wide(rest), weight)
@@ -567,6 +590,10 @@ def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
     first = law.mass[:size]
     doubt = Doubt(law.relative, cover.noise(len(law.mass)), law.missing)
     error = 1 + law.relative + gamma(16.0 * beyond + 16.0)
+    if cover.times > 1:
+        # Of neighbours at odd and even places nothing is proven but their masses.
+        shifted = np.concatenate([np.zeros(1, dtype=Wide), law.mass[: size + 1]])
+        return PositiveParts.of(first, shifted[1 - place :][:size], doubt)
     # What is proven of all quotients w(u)/w(u − 1) settles what is too close to call.
     # w(u) ≤ c^k·w(u − k) for u ≥ k, and w(u) ≤ b^−k·w(u + k): beyond that ratio only u < k is left.
     if place > 0:
@@ -595,22 +622,23 @@ def _parts_of_value(
     )
 
 
-def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArray]:
+def _shifted(joint: WideArray, one: int, other: int, unit: int) -> tuple[WideArray, WideArray]:
     """Return the laws of what is seen after the answers ``one`` and ``other``, flat.
 
     An answer of s > 0 adds s pluses, one of s < 0 adds −s minuses: D moves by s, and
-    min(plus, minus) by as much as the opposite sign had been ahead, at most |s|.
+    min(plus, minus) by as much as the opposite sign had been ahead, at most |s|. A row of noise is
+    a ``unit`` of D; if that is 2, rows of what is seen are the odd differences.
     """
     reach = len(joint) // 2
     views = []
     for answer in (one, other):
         view = np.zeros_like(joint)
         for row in range(len(joint)):
-            before = row - answer
+            before = row - (answer + 1 - unit) // unit
             if not 0 <= before < len(joint):
                 continue
             ahead = (reach - before) if answer > 0 else (before - reach)
-            shift = min(max(ahead, 0), abs(answer))
+            shift = min(max(unit * ahead, 0), abs(answer))
             view[row, shift:] = joint[before, : joint.shape[1] - shift]
         views.append(view.ravel())
     return views[0], views[1]
@@ -647,10 +675,10 @@ def _joint_law(
         most = min(short, (signs - place) // 2 + 1)
         if most < 1:
             break
-        pairs = plus[place : place + most] * minus[:most]
+        pairs = _spread(plus[place : place + most] * minus[:most], cover.times)
         joint[reach + place] = np.convolve(pairs, flood)[:window]
         if place and mechanism.plus_ratio != mechanism.minus_ratio:
-            pairs = plus[:most] * minus[place : place + most]
+            pairs = _spread(plus[:most] * minus[place : place + most], cover.times)
             joint[reach - place] = np.convolve(pairs, flood)[:window]
         else:
             joint[reach - place] = joint[reach + place]
@@ -665,6 +693,13 @@ def _joint_law(
         operations = (operations + 4.0) * float(np.finfo(real).eps / np.finfo(Wide).eps)
     relative = relative + 2 * error + gamma(operations)
     return joint, Doubt(relative, cover.noise(window) + lost, missing, lacking=missing)
+
+
+def _spread(law: WideArray, times: int) -> WideArray:
+    """Return the law of so many times a number."""
+    found = np.zeros(times * (len(law) - 1) + 1, dtype=law.dtype)
+    found[::times] = law
+    return found
 
 
 def _most_signs(mechanism: SignedDecoys, tail: Any) -> int:

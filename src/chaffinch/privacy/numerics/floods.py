@@ -5,13 +5,14 @@ geometric with ratio b. The logarithmic derivative of its generating function gi
 
     u·w(u) = Σ_k (k·λ_k + b^k)·w(u − k),
 
-all terms positive: nothing cancels, and every mass is known to a small share of itself.
+all terms positive: nothing cancels, and every mass is known to a small share of itself. Where
+noise is doubled, W = F + 2G.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -46,10 +47,14 @@ _KEPT_BITS = 256
 
 @dataclass(frozen=True)
 class Flood:
-    """Rates of bursts of 1, 2, … pairs, and the ratio b of the geometric pairs."""
+    """Rates of bursts of 1, 2, … pairs, and the ratio b of the geometric pairs.
+
+    There are ``times`` as many geometric pairs.
+    """
 
     rates: tuple[Fraction, ...]
     ratio: Fraction
+    times: int = 1
 
     def __hash__(self) -> int:
         return self._hash
@@ -57,10 +62,12 @@ class Flood:
     @cached_property
     def _hash(self) -> int:
         # Worked out once: laws are looked up often, and rates may be many.
-        return hash((self.rates, self.ratio))
+        return hash((self.rates, self.ratio, self.times))
 
     def growth(self) -> Fraction:
         """Return a c with w(u) ≤ c·w(u − 1) for every u ≥ 1, rounded up at the 70th digit.
+
+        It is for geometric pairs that come once.
 
         With θ_k = (k·λ_k + b^k)/c^k the masses v(u) = w(u)/c^u obey u·v(u) = Σ θ_k·v(u − k).
         If θ₁ ≤ 1 and no θ_k is larger than the one before, the line for u minus the line for
@@ -80,11 +87,12 @@ class Flood:
         # E[e^(tW)] = exp(Σ λ_k(e^(tk) − 1))·(1 − b)/(1 − b·e^t) is finite for t below this pole.
         # Without geometric pairs there is no pole; any tilt of a long reach will do.
         pole = -math.log1p(-rest) if rest < 0.5 else -math.log(float(self.ratio) or 5e-324)
+        pole /= self.times
         # Any tilt gives a bound; e^(tilt·K) must stay a float.
         most = min(pole, 300.0 / len(sizes)) if len(sizes) else pole
         tilts = np.geomspace(1e-7, 1.0, _TILTS)[:-1] * most
         bursts = np.expm1(np.outer(tilts, sizes)) @ rates
-        pairs = math.log(rest) - np.log(-np.expm1(tilts - pole))
+        pairs = math.log(rest) - np.log(-np.expm1(self.times * (tilts - pole)))
         # P[W ≥ T] ≤ E[e^(tW)]·e^(−tT): the T at which that is the tail, for every tilt.
         places = (bursts + pairs - float(np.log(Wide(tail)))) / tilts
         # A millionth more than asked covers the rounding of these logarithms.
@@ -187,8 +195,9 @@ def _masses(flood: Flood, size: int) -> tuple[WideArray, Any]:
     mass, relative = flood.bursts(size)
     ratio, rest = wide(flood.ratio), wide(1 - flood.ratio)
     for place in range(size):
-        before = mass[place - 1] if place else Wide(0)
+        before = mass[place - flood.times] if place >= flood.times else Wide(0)
         # w(u) = b·w(u−1) + (1−b)·f(u), in place: the mass before is W's, the one here still F's.
+        # If pairs come twice, b·w(u−2).
         mass[place] = ratio * before + rest * mass[place]
     mass.setflags(write=False)
     return mass, relative + gamma(8.0 * (size + 1))
@@ -225,18 +234,20 @@ class NoiseMessages:
 
     Each of ``parts`` is a ratio and a flood, ``scale`` times over: both signs negative binomial
     with the ratio and the exponent ``scale``, and bursts of k pairs, 2k messages, at the rates
-    ``scale``·``flood[k − 1]``. Other ``bursts`` have so many messages and such a rate each. Doubles
-    are enough: all sums are of positive terms, and ends are moved by far more than they lose.
+    ``scale``·``flood[k − 1]``. Each message of one sign is sent ``times`` times. Other ``bursts``
+    have so many messages and such a rate each. Doubles are enough: all sums are of positive terms,
+    and ends are moved by far more than they lose.
     """
 
     parts: tuple[tuple[float, tuple[float, ...]], ...]
     scale: float
     bursts: tuple[tuple[int, float], ...] = ()
+    times: int = 1
 
     @property
     def mean(self) -> float:
         """Return the expected number."""
-        signs = sum(2.0 * ratio / (1.0 - ratio) for ratio, _ in self.parts)
+        signs = self.times * sum(2.0 * ratio / (1.0 - ratio) for ratio, _ in self.parts)
         pairs = sum(k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1))
         others = sum(size * rate for size, rate in self.bursts)
         return self.scale * (signs + 2.0 * pairs + others)
@@ -244,7 +255,7 @@ class NoiseMessages:
     @property
     def variance(self) -> float:
         """Return the variance of the number."""
-        signs = sum(2.0 * ratio / (1.0 - ratio) ** 2 for ratio, _ in self.parts)
+        signs = self.times**2 * sum(2.0 * a / (1.0 - a) ** 2 for a, _ in self.parts)
         pairs = sum(
             k * k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1)
         )
@@ -254,12 +265,12 @@ class NoiseMessages:
     @property
     def grain(self) -> float:
         """Return Bernstein's constant: bursts of 2K messages, or any that grow rare like r^k."""
-        sizes = [max(1.0 / (1.0 - ratio), 2.0 * len(flood) / 3.0) for ratio, flood in self.parts]
+        sizes = [max(self.times / (1.0 - a), 2.0 * len(flood) / 3.0) for a, flood in self.parts]
         return max([*sizes, *(size / 3.0 for size, _ in self.bursts)])
 
-    def times(self, reports: int) -> NoiseMessages:
+    def of_all(self, reports: int) -> NoiseMessages:
         """Return the law of so many reports together."""
-        return NoiseMessages(self.parts, self.scale * reports, self.bursts)
+        return replace(self, scale=self.scale * reports)
 
     def tail(self, first: int) -> float:
         """Return an upper end of the chance of ``first`` messages or more."""
@@ -322,7 +333,8 @@ class NoiseMessages:
         steps = np.zeros(size - 1)
         for ratio, flood in self.parts:
             # A negative binomial is bursts of k at rate g·r^k/k, here one of either sign.
-            steps += 2.0 * self.scale * ratio ** np.arange(1.0, size)
+            signs = 2.0 * self.scale * ratio ** np.arange(1.0, (size - 1) // self.times + 1)
+            steps[self.times - 1 :: self.times] += self.times * signs
             for k, rate in enumerate(flood[: (size - 1) // 2], start=1):
                 steps[2 * k - 1] += 2.0 * k * self.scale * rate
         for messages, rate in self.bursts:
@@ -332,16 +344,19 @@ class NoiseMessages:
 
     def _chernoff(self, first: int) -> float:
         # Below the pole of the signs, and such that e^(tilt·2K) of the longest burst stays a float.
-        ends = [min(-math.log(ratio), 150.0 / max(len(flood), 1)) for ratio, flood in self.parts]
+        ends = [
+            min(-math.log(ratio) / self.times, 150.0 / max(len(flood), 1))
+            for ratio, flood in self.parts
+        ]
         most = min([*ends, *(300.0 / messages for messages, _ in self.bursts)])
         tilts = np.geomspace(1e-6, 1.0, _TILTS)[:-1] * most
         return float(np.exp(np.min(self._log_moment(tilts) - tilts * first)) * (1 + 1e-9))
 
     def _log_moment(self, tilts: Floats) -> Floats:
-        """Return ln E[e^(tilt·N)] for tilts below −ln(ratio) of every part."""
+        """Return ln E[e^(tilt·N)] for tilts below −ln(ratio)/times of every part."""
         total = np.zeros(len(tilts))
         for ratio, flood in self.parts:
-            total += 2.0 * (math.log1p(-ratio) - np.log1p(-ratio * np.exp(tilts)))
+            total += 2.0 * (math.log1p(-ratio) - np.log1p(-ratio * np.exp(self.times * tilts)))
             sizes = np.arange(1.0, len(flood) + 1)
             total += np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(flood, dtype=np.float64)
         for messages, rate in self.bursts:
