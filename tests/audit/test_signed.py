@@ -31,7 +31,8 @@ def noise_law(part: Part) -> Masses:
     """Return the law of (pluses, minuses) of all 20 users' noise for one value, by its parts."""
     protocol = part.protocol
     ratio, flood = float(protocol.ratio), protocol.flood  # type: ignore[attr-defined]
-    geometric = (1 - ratio) * ratio ** np.arange(LONG)
+    geometric, unit = np.zeros(LONG), 2 if protocol.doubled else 1  # type: ignore[attr-defined]
+    geometric[::unit] = (1 - ratio) * ratio ** np.arange(LONG // unit)
     pairs = np.zeros(LONG)
     pairs[0] = 1.0
     for size, rate in enumerate(map(float, flood), start=1):
@@ -52,7 +53,9 @@ def moved(law: Masses, plus: int, minus: int) -> Masses:
     return found
 
 
-@pytest.mark.parametrize(("name", "steps"), [("bit signed", 1), ("number signed", 3)])
+@pytest.mark.parametrize(
+    ("name", "steps"), [("bit signed", 1), ("doubled signed", 1), ("number signed", 3)]
+)
 def test_the_best_attack_leaks_what_is_claimed(name: str, steps: int) -> None:
     """Where the score speaks for one world, the difference of both laws is the accountant's."""
     part = part_of(name)

@@ -114,7 +114,7 @@ SMALL: dict[str, tuple[Question, Protocol]] = {
     "number together": (Number(0, 10), Encoded(chance(0.2), 5, together=True)),
     "number separate": (Number(0, 10), Encoded(chance(0.2), 5, together=False)),
     "bit signed": (Bit(), signed(20, 3.0, 1.5)),
-    "bit doubled": (Bit(), replace(signed(20, 3.0, 1.5, ratio=0.4), doubled=True)),
+    "doubled signed": (Bit(), replace(signed(20, 3.0, 1.5, ratio=0.4), doubled=True)),
     "choice signed": (choice(4), signed(20, 3.0, 1.5)),
     "flags signed": (Flags(["a", "b"]), signed(20, 3.0, 1.5)),
     "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.7, steps=3)),
@@ -135,7 +135,7 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     "number together": (Number(0, 10), Encoded(chance(0.05), 8, together=True)),
     "number separate": (Number(0, 10), Encoded(chance(0.05), 8, together=False)),
     "bit signed": (Bit(), signed(20_000, 2.0, 1.5, 1.0)),
-    "bit doubled": (Bit(), replace(signed(20_000, 2.0, 1.5, 1.0, ratio=0.4), doubled=True)),
+    "doubled signed": (Bit(), replace(signed(20_000, 2.0, 1.5, 1.0, ratio=0.7), doubled=True)),
     "choice signed": (choice(6), signed(20_000, 2.0, 1.5, 1.0)),
     "flags signed": (Flags(["a", "b", "c"]), signed(20_000, 2.0, 1.5, 1.0)),
     # As many steps as the numbers have: without any rounding the noise is all there is.

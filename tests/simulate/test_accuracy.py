@@ -18,7 +18,9 @@ from chaffinch.wire.batches import Counts
 from tests.simulate.settings import LARGE, chance, changed, planned, reflooded
 from tests.tiers import chequered, nightly, some
 
-SIGNED = ("bit signed", "choice signed", "flags signed", "number signed", "digits signed")
+SIGNED = tuple(
+    f"{kind} signed" for kind in ("bit", "doubled", "choice", "flags", "number", "digits")
+)
 CENTRED = (*SIGNED, "number weighted")
 """Whose estimates are unbiased whatever their ratio is."""
 CLEAR = ("bit decoys", "choice decoys")
@@ -115,7 +117,8 @@ class Lopsided(Signed):
         """Add pluses only."""
         counts = super().draw_tallies(question, truth, runs, draws, places)
         extra = 0.1 * float(self.ratio / (1 - self.ratio))
-        counts[:, ::2] += draws.poisson(extra, (runs, len(places) * len(self.digits)))
+        size = runs, len(places) * len(self.digits)
+        counts[:, ::2] += (2 if self.doubled else 1) * draws.poisson(extra, size)
         return counts
 
 
