@@ -1,4 +1,4 @@
-"""Signed decoys against every outcome in balls: 600 settings in the gate, ten times more at night.
+"""Signed decoys against every outcome in balls: 760 settings, ten times more at night.
 
 No bracket may lie beside the truth, and none may be wider than promised. Planted faults in the
 accountant show that this comparison would notice them.

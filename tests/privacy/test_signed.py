@@ -46,7 +46,7 @@ FLAT = SignedDecoys(question="bit", plus_ratio=A, minus_ratio=A, flood=flat(A, m
 
 
 def changed(mechanism: SignedDecoys, **fields: Any) -> SignedDecoys:
-    names = ("question", "plus_ratio", "minus_ratio", "flood", "steps", "share")
+    names = ("question", "plus_ratio", "minus_ratio", "flood", "steps", "share", "doubled")
     return SignedDecoys(**{name: getattr(mechanism, name) for name in names} | fields)
 
 
@@ -136,8 +136,8 @@ def test_delta_is_convex_in_the_ratio(
 
 @given(mechanism=signed, epsilon=epsilons)
 def test_a_number_of_more_steps_is_no_safer(mechanism: SignedDecoys, epsilon: float) -> None:
-    one = changed(mechanism, question="number", steps=1).delta(epsilon)
-    assert one.lower <= changed(mechanism, question="number", steps=3).delta(epsilon).upper
+    number = changed(mechanism, question="number", doubled=False)
+    assert number.delta(epsilon).lower <= changed(number, steps=3).delta(epsilon).upper
 
 
 @given(mechanism=signed)
@@ -475,6 +475,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("steps", 0, "number of steps"),
     ("share", 0, "honest share"),
     ("share", 2**64, "honest share"),
+    ("doubled", "yes", "doubled"),
 ]
 
 
@@ -482,6 +483,11 @@ BAD: list[tuple[str, Any, str]] = [
 def test_what_is_no_parameter_is_refused(name: str, value: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         changed(FLAT, **{name: value})
+
+
+def test_noise_is_doubled_where_an_answer_is_yes_or_no() -> None:
+    with pytest.raises(InvalidInput, match="for a bit"):
+        changed(FLAT, question="choice", doubled=True)
 
 
 def test_epsilon_is_checked() -> None:

@@ -111,6 +111,7 @@ def test_signed_decoys_in_words() -> None:
     ("protocol", "question"),
     [
         (SIGNED, NUMBER),
+        (replace(SIGNED, doubled=True), CHOICE),
         (DIGITS, Bit()),
         (DIGITS, Number(0, 1, quantiles=True)),
         (Encoded(QUARTER, 4, together=True), CHOICE),

@@ -127,6 +127,8 @@ def test_the_largest_digit_is_one() -> None:
         {"steps": 500, "finer": (Digit(ONE, (), 1),)},
         {"steps": 0, "finer": (Digit(ONE, (), 1),)},
         {"ratio": Fraction(1)},
+        {"doubled": False},
+        {"doubled": 1},
     ],
 )
 def test_signed_decoys_without_sense_are_refused(changes: dict[str, Any]) -> None:

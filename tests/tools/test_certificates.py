@@ -278,6 +278,7 @@ SIGNED_CHANGES: dict[str, tuple[str, Any, str]] = {
     "cut for more": ("cut_for", USERS + 1, "whole number"),
     "cut for nobody": ("cut_for", 0, "whole number"),
     "steps of a bit": ("steps", 4, "other fields"),
+    "doubled by a number": ("doubled", 1, "doubled is not"),
 }
 
 

@@ -896,7 +896,10 @@ class Part:
         names += if_any(self.parameters, "finer" if number else "doubled")
         ratio, flood, cut_for, room, *steps = self.take(*names)
         digits, doubled = number and len(steps) > 1, not number and bool(steps)
-        need(not doubled or (steps[0] is True and self.shape != "choice"), "no noise is doubled so")
+        need(
+            not doubled or (steps[0] is True and self.shape != "choice"),
+            "doubled is not true of yes or no",
+        )
         need(runs == [], "signed decoys have no crowds to cover")
         share = Fraction(1, whole(cut_for, "number of users that noise is cut for", 1, self.users))
         whole(room, "room for noise", 0, 10**4)
