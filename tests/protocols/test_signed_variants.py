@@ -25,7 +25,7 @@ SUMS = [
     "signed decoys, one digit, 90% of epsilon for the sum",
     "signed decoys, two digits, 90% of epsilon for the sum",
 ]
-DOUBLED = [name.replace("decoys", "decoys, doubled") for name in COUNTS]
+DOUBLED = [f"signed decoys, doubled, {split}% for the count" for split in (60, 75, 83, 90)]
 NUMBER = Number(0, 1)
 MU, DELTA = 0.25, 1e-6
 EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))

@@ -455,8 +455,8 @@ def signed_variant(
         found = Signed(ratio, flood, setting.crowd, 0, doubled=doubled or None)
         return replace(found, room=_room(found.noise_messages(setting.question), allowed))
 
-    way = f"{_name(None)}, doubled" if doubled else _name(None)
-    return Variant(f"{way}, {split:.0%} of epsilon for the count", make)
+    way = f"doubled, {split:.0%}" if doubled else f"{split:.0%} of epsilon"
+    return Variant(f"{_name(None)}, {way} for the count", make)
 
 
 @lru_cache(maxsize=1024)
