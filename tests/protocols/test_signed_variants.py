@@ -35,7 +35,7 @@ EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (Bit(), DOUBLED + COUNTS),
+        (Bit(), DOUBLED),
         (Choice(["a", "b"], missing="count"), COUNTS),
         (Flags(["x", "y"]), [DOUBLED[2], COUNTS[2]]),
         (NUMBER, SUMS),
@@ -53,7 +53,7 @@ def signed_names(question: Question, **wishes: Any) -> list[str]:
 
 def test_clear_answers_are_weighed_where_they_may_be_and_numbers_only_by_wish() -> None:
     assert signed_names(Bit()) == signed_names(NUMBER) == signed_names(NUMBER, wished=True) == []
-    assert signed_names(Bit(), clear=True) == DOUBLED + COUNTS
+    assert signed_names(Bit(), clear=True) == DOUBLED
     assert signed_names(NUMBER, clear=True) == []
     assert signed_names(NUMBER, clear=True, wished=True) == SUMS
 

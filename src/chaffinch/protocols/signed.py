@@ -405,10 +405,11 @@ class Signed(SharedNoise):
             if getattr(question, "quantiles", False):
                 return []
             return [_number_variant(*way, most_messages) for way in _NUMBER_WAYS]
-        splits = _SPLITS[-2:-1] if question.shape == "flags" else _SPLITS
-        # Doubled noise is more exact for one bit; of several that hold together, single noise is.
-        ways = (True, False) if question.shape in _YES_OR_NO else (False,)
-        return [signed_variant(split, doubled=way) for way in ways for split in splits]
+        if question.shape == "flags":
+            # Of several counts that hold together single noise may be more exact.
+            return [signed_variant(_SPLITS[-2], doubled=doubled) for doubled in (True, False)]
+        doubled = question.shape == "bit"
+        return [signed_variant(split, doubled=doubled) for split in _SPLITS]
 
     @property
     def name(self) -> str:
