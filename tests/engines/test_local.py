@@ -23,6 +23,7 @@ from chaffinch.errors import InvalidCells, InvalidFile, InvalidInput, InvalidTab
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.reach.analyzer.logos import count_logos
 from chaffinch.reach.publisher.campaign_key import CampaignKey
@@ -86,12 +87,15 @@ def test_every_answer_of_every_kind_arrives_once(
 ) -> None:
     monkeypatch.setattr(bulk, "ROWS", rows)
     users = 1001
+    rare = (LEAST,)
+    quiet = Weighted(1, ((Fraction(1, 2**16),) * 2,), LEAST, rare, rare, rare, users, 9)
     plan = plans.plan_of(
         ("tea", Bit(), Flips(LEAST, 3)),
         ("city", Choice(["a", "b"], missing="count"), FlippedDecoys(LEAST, 1, 3)),
         ("likes", Flags(["x", "y"]), Flips(LEAST, 2)),
         ("age", Number(0, 4, quantiles=True), Encoded(LEAST, 4, together=False)),
         ("sum", Number(0, 4), Encoded(LEAST, 4, together=True)),
+        ("weight", Number(0, 4), quiet),
         users=users,
         epsilon=1e4,
     )
@@ -102,6 +106,7 @@ def test_every_answer_of_every_kind_arrives_once(
         "likes": [["x"] if i % 4 else ["x", "y"] for i in range(users)],
         "age": ages.tolist(),
         "sum": ages.tolist(),
+        "weight": ages.tolist(),
     }
     source = tmp_path / "table.arrow"
     made = pa.table(columns)
@@ -114,6 +119,10 @@ def test_every_answer_of_every_kind_arrives_once(
     assert counts[4:6].tolist() == [2 * users, 2 * 251]
     assert counts[6:10].tolist() == [int((ages > step).sum()) for step in range(4)]
     assert counts[10] == ages.sum()
+    # A code of each answer; now and then, once in 30 runs, a unit of noise beside them.
+    codes = counts[11 : 11 + quiet.layout.size]
+    assert codes[:5].sum() == users
+    assert abs(int(codes @ quiet.layout.weights) + 2 * users - ages.sum()) <= 3
 
 
 def test_packed_rows_become_codes(monkeypatch: pytest.MonkeyPatch) -> None:

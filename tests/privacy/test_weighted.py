@@ -17,7 +17,7 @@ from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import forms
 from chaffinch.privacy.mechanism_documents import mechanism_document, mechanism_from
-from chaffinch.privacy.mechanisms.weighted import _Descent, _noise
+from chaffinch.privacy.mechanisms.weighted import _Descent, _grid_of, _noise, _top_law
 from chaffinch.privacy.numerics.loss_budgets import Grid
 from tests.laws.mechanisms import weighted_numbers
 from tests.oracles.weighted import Layout, rates
@@ -210,3 +210,22 @@ def test_whole_codes_hide_the_codes_of_their_atoms() -> None:
 def test_what_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         made(**changes)
+
+
+def test_tops_of_few_users_move_as_their_whole_law_does() -> None:
+    """Every shift of the tops against a plain sum over all outcomes, before and after it."""
+    ratio, exponent, few = 0.6, 0.7, of_one_level(tops=3, ratio="3/5", share="7/10")
+    size = 60
+    steps = ratio * (np.arange(size - 1) + exponent) / np.arange(1, size)
+    signs = np.concatenate([[1.0], np.cumprod(steps)]) * (1 - ratio) ** exponent
+    pairs = np.array([1.75**k / math.factorial(k) for k in range(size)]) * math.exp(-1.75)
+    counts = np.zeros((2 * size, 2 * size))
+    for both, chance in enumerate(pairs):
+        counts[both : both + size, both : both + size] += chance * np.outer(signs, signs)
+    grid, law = _grid_of(few), _top_law(few)
+    for plus, minus in ((3, 0), (-3, 0), (2, -1), (-2, 1), (0, 3), (1, 1), (-1, -1), (1, 0)):
+        moved = np.roll(counts, (plus, minus), (0, 1))
+        found = grid.read(grid.deltas(law.moved(grid, plus, minus)), np.array([0.3, 1.0]))
+        for epsilon, reached in zip((0.3, 1.0), found, strict=True):
+            exact = np.clip(moved - math.exp(epsilon) * counts, 0, None).sum()
+            assert exact * (1 - 1e-9) - 1e-12 <= reached <= exact * 1.01 + 1e-12

@@ -100,8 +100,6 @@ class Task:
             return named_variants(asked.question, most_messages, name, self.view)
         if self.view == TOTALS:
             return protocol_variants(asked.question, most_messages, clear=True, view=TOTALS)
-        # Whether somebody answered is protected no less than what they answered.
-        clear = clear and (not tells_answered(asked) or self.local_epsilon == math.inf)
         clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
         wished = self.local_epsilon == math.inf
         return protocol_variants(asked.question, most_messages, clear=clear, wished=wished)
@@ -479,15 +477,20 @@ def choose_variants(
     picked: dict[tuple[Question, bool, str | None], tuple[Candidate, Variant] | None] = {}
     each = max(1, task.max_messages // len(task.questions))
     found = []
+    shown: dict[str, bool] = {}
     for asked in task.questions:
+        # Whether somebody answered is protected no less than what they answered.
+        free = not tells_answered(asked) or task.local_epsilon == math.inf
+        open_too = clear and (free or shown[str(asked.answers_to)])
         # Questions that are alike are weighed once.
-        alike = asked.question, tells_answered(asked), task.protocols.get(asked.name)
+        alike = asked.question, open_too, task.protocols.get(asked.name)
         if alike not in picked:
-            picked[alike] = _choose_variant(asked, task, promise, each, clear=clear)
+            picked[alike] = _choose_variant(asked, task, promise, each, clear=open_too)
         one = picked[alike]
         if one is None:
             return []
         found.append(one)
+        shown[asked.name] = one[0].parts[0].protocol.clear
     chosen = [variant for _, variant in found]
     # Quantiles are worth the messages that others leave, of which these may need some more.
     places = [at for at, one in enumerate(task.questions) if _asks_for_quantiles(one.question)]
@@ -508,6 +511,7 @@ def _asks_for_quantiles(question: Question) -> bool:
 def _choose_variant(
     asked: Asked, task: Task, promise: tuple[float, float], most: int, *, clear: bool
 ) -> tuple[Candidate, Variant] | None:
+    """Return the best way alone; its part tells whether answers are sent in clear."""
     mu = gaussian_mu(*promise) / task.growth
     alone = replace(
         task,

@@ -114,6 +114,8 @@ class Variant:
 
     name: str
     make: Callable[[Setting, float], Protocol]
+    wished: bool = False
+    """Weighed only where somebody said that nothing need be left of a single report, or by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,11 +336,6 @@ class Protocol(ABC):
         """
 
     # -------------------------------------------------------------------- for planner and people
-
-    @classmethod
-    def only_by_wish(cls, question: Question) -> bool:  # noqa: ARG003
-        """Return whether this is weighed only where nothing need be left of a single report."""
-        return False
 
     @classmethod
     @abstractmethod

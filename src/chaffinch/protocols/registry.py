@@ -70,13 +70,14 @@ def protocol_variants(
     """Return every way to protect a question within a number of messages per report, in a view.
 
     ``clear``: also those whose reports show the answer to who sees them alone; ``wished``: also
-    those that are taken only where somebody said that this does not matter.
+    those that are weighed only where somebody said that this does not matter.
     """
     return [
         variant
         for protocol in _carriers(question, view)
-        if (clear or not protocol.clear) and (wished or not protocol.only_by_wish(question))
+        if clear or not protocol.clear
         for variant in protocol.variants(question, most_messages)
+        if wished or not variant.wished
     ]
 
 

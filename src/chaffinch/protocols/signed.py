@@ -391,15 +391,11 @@ class Signed(SharedNoise):
     # -------------------------------------------------------------------- for planner and people
 
     @classmethod
-    def only_by_wish(cls, question: Question) -> bool:
-        """Return whether it is a number: reports are long, and fewer honest users unproven."""
-        return question.shape == "number"
-
-    @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
         """Return ways to part epsilon between the count and the flood.
 
-        A number has as many steps as its crowd is worth, in one digit or in two.
+        A number has as many steps as its crowd is worth, in one digit or in two. It is weighed only
+        by wish: reports are long, and nothing is proven of fewer honest users.
         """
         if question.shape == "number":
             if getattr(question, "quantiles", False):
@@ -485,7 +481,8 @@ def _number_variant(count: int, split: float, most_messages: int) -> Variant:
         return found.with_room(setting)
 
     digits = "one digit" if count == 1 else "two digits"
-    return Variant(f"{_name(None)}, {digits}, {split:.0%} of epsilon for the sum", make)
+    name = f"{_name(None)}, {digits}, {split:.0%} of epsilon for the sum"
+    return Variant(name, make, wished=True)
 
 
 def _steps_for(crowd: int, epsilon: float, count: int, most_messages: int) -> tuple[int, ...]:

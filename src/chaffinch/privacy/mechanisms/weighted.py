@@ -50,6 +50,10 @@ _MOST_CELLS = 6_000_000
 """Outcomes of the top that are followed where fewer users are honest."""
 _MOST_SUMS = 2_000_000_000
 """Outcomes of all shifts of the top together: about twenty seconds."""
+_MARGIN = _MOST_TOPS + 4
+"""More than what moves the tops of any number."""
+_LEAST_CELL = 1e-28
+"""Outcomes of the top that are rarer are left out where fewer users are honest."""
 _MOST_SHARE = Fraction(2**64)
 _TAIL = 1e-24
 """What windows of laws leave out, each; it counts as infinite loss."""
@@ -271,7 +275,7 @@ def _noise(rates: tuple[Fraction, ...]) -> _Noise:
     return _Noise(mass.astype(np.float64), float(relative) + _DOUBT, 2 * _TAIL)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Tops:
     """P[Y, W]: rows of Y, the difference of tops that do not cancel, over W, the opposite pairs.
 
@@ -288,7 +292,10 @@ class _Tops:
 
         Y moves by plus − minus, and W by min(max(Y, 0) + plus, max(−Y, 0) + minus).
         """
-        before, first, second = self._pairs_of_rows(plus - minus, max(abs(plus), abs(minus)))
+        if self.ratio is None:
+            return self._moved_cells(grid, plus, minus)
+        moved, most = plus - minus, max(abs(plus), abs(minus))
+        before, first, second = self._pairs_of_rows(self.ratio, moved, most)
         shifts = np.minimum(np.maximum(before, 0) + plus, np.maximum(-before, 0) + minus)
         size, margin = self.rows.shape[1], int(np.abs(shifts).max())
         here, there = np.zeros((2, len(before), size + 2 * margin))
@@ -298,23 +305,42 @@ class _Tops:
         # What either law leaves out may hold anything of the other one.
         return grid.losses(here, there, relative=self.relative, missing=self.missing)
 
-    def _pairs_of_rows(self, moved: int, most: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _pairs_of_rows(
+        self, ratio: float, moved: int, most: int
+    ) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Return places of Y, P[Y, W] there, and P[Y + moved, W]."""
-        reach = len(self.rows) // 2 if self.ratio is None else abs(moved) + most + 1
+        reach = abs(moved) + most + 1
         places = np.arange(-reach, reach + 1)
-        if self.ratio is None:
-            second = np.zeros_like(self.rows)
-            inside = np.abs(places + moved) <= reach
-            second[inside] = self.rows[(places + moved + reach)[inside]]
-            return places, self.rows, second
         chances = []
         for by in (0, moved):
             # P[Y = y] = (1 − a)/(1 + a)·a^|y|. The two ends stand for all beyond, where W moves by
             # as much: Σ a^k over k ≥ y is a^y/(1 − a).
-            found = self.ratio ** np.abs(places + by) * (1 - self.ratio) / (1 + self.ratio)
-            found[[0, -1]] /= 1 - self.ratio
+            found = ratio ** np.abs(places + by) * (1 - ratio) / (1 + ratio)
+            found[[0, -1]] /= 1 - ratio
             chances.append(found[:, None] * self.rows)
         return places, chances[0], chances[1]
+
+    @cached_property
+    def _cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]:
+        """Return the cells that are not empty, by row and column, and all logarithms, padded."""
+        rows, columns = np.nonzero(self.rows)
+        logs = np.full(tuple(size + 2 * _MARGIN for size in self.rows.shape), -np.inf)
+        mass = self.rows[rows, columns]
+        logs[rows + _MARGIN, columns + _MARGIN] = np.log(mass)
+        return rows, columns, mass, logs
+
+    def _moved_cells(self, grid: Grid, plus: int, minus: int) -> Losses:
+        rows, columns, mass, logs = self._cells
+        # Outcomes of the first law are named as they were before they moved.
+        places = np.arange(len(self.rows)) - len(self.rows) // 2
+        shifts = np.minimum(np.maximum(places, 0) + plus, np.maximum(-places, 0) + minus)
+        width = logs.shape[1]
+        own = (rows + _MARGIN) * width + columns + _MARGIN
+        other = own + (shifts + (plus - minus) * width)[rows]
+        flat = logs.ravel()
+        wider = math.log1p(self.relative) - math.log1p(-self.relative)
+        loss = flat[own] - flat[other] + wider
+        return grid.losses_of(mass * (1 + self.relative), loss, missing=self.missing)
 
 
 @lru_cache(maxsize=8)
@@ -329,20 +355,26 @@ def _top_law(mechanism: WeightedNumbers) -> _Tops:
     one = sign.mass.astype(np.float64)
     reach = len(one) - 1
     flood = _flood(mechanism, mechanism.top_flood)
-    cells = (2 * reach + 1) * (len(flood.mass) + reach)
+    # Of a large flood the places far below its mean are as rare as those behind its window.
+    rare = int(np.searchsorted(np.cumsum(flood.mass), _TAIL))
+    bursts = flood.mass[rare:]
+    cells = (2 * reach + 1) * (len(bursts) + reach)
     if cells > _MOST_CELLS:
         hint = (
             f"the noise of a share of the users has {cells} outcomes, and at most {_MOST_CELLS} "
             "are followed; take a ratio farther from 1, or a smaller flood"
         )
         raise GuaranteeNotProven("delta", asked=1.0, upper=1.0, hint=hint)
-    rows = np.zeros((2 * reach + 1, len(flood.mass) + reach))
+    rows = np.zeros((2 * reach + 1, len(bursts) + reach))
     for ahead in range(reach + 1):
         # Y = k and min(Z⁺, Z⁻) = m: one sign has m, the other m + k.
-        both = np.convolve(one[ahead:] * one[: reach + 1 - ahead], flood.mass)
+        both = np.convolve(one[ahead:] * one[: reach + 1 - ahead], bursts)
         rows[reach + ahead, : len(both)] = rows[reach - ahead, : len(both)] = both
     relative = 2 * float(sign.relative) + flood.relative + 4 * _DOUBT
-    return _Tops(rows, relative, 2 * _TAIL + flood.missing)
+    small = rows < _LEAST_CELL
+    missing = 4 * _TAIL + flood.missing + 2 * float(rows[small].sum())
+    rows[small] = 0.0
+    return _Tops(rows, relative, missing)
 
 
 # ----------------------------------------------------------------------------
@@ -429,11 +461,13 @@ class _Descent:
         if abs(plus - minus) > self.mechanism.tops:
             # No two numbers are further apart than the range: no path leads here.
             return np.zeros(len(self.grid.points))
-        if (plus, minus) not in kept:
+        # The law of both signs is the same: what is lost does not change if they are exchanged.
+        pair = max(plus, minus), min(plus, minus)
+        if pair not in kept:
             count_step("tops of a number")
-            losses = _top_law(self.mechanism).moved(self.grid, plus, minus)
-            kept[plus, minus] = self.grid.deltas(losses)
-        return kept[plus, minus]
+            losses = _top_law(self.mechanism).moved(self.grid, *pair)
+            kept[pair] = self.grid.deltas(losses)
+        return kept[pair]
 
     def below(self, level: int, above: _Found) -> _Found:
         """Return what is left of epsilon below a level, from what is left of it above."""

@@ -75,12 +75,15 @@ class Grid:
         here, there = here[shown] * (1 + relative), there[shown] * (1 - relative)
         with np.errstate(divide="ignore"):
             loss = np.log(here) - np.log(there)
+        return self.losses_of(here, loss, missing=missing)
+
+    def losses_of(self, mass: Floats, loss: Floats, *, missing: float) -> Losses:
+        """Return losses that dominate these, of which some may be infinite."""
         # A loss that is larger than what the grid can hold leaves nothing of epsilon.
         far = self.step * (self.high - self.low)
         bounded = loss < far
-        infinite = missing + float(here[~bounded].sum())
-        here, loss = here[bounded], np.maximum(loss[bounded], -far)
-        return self._split(here, loss, infinite)
+        infinite = missing + float(mass[~bounded].sum())
+        return self._split(mass[bounded], np.maximum(loss[bounded], -far), infinite)
 
     def _split(self, mass: Floats, loss: Floats, infinite: float) -> Losses:
         if not len(mass):
