@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
+from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import PublicGroup
 from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
+from tests.oracles import weighted as other
 from tests.tiers import nightly
 from tests.tools.checker import PATH, checker
 
@@ -49,6 +52,11 @@ FLIP = drawable(0.03)
 NEAR, FAR = drawable(0.67), drawable(0.9)
 SIGNED = Signed(NEAR, flat(NEAR, 1.2, 12), USERS, 60)
 DOUBLED = replace(SIGNED, ratio=drawable(0.5), doubled=True)
+FEW = tuple(Fraction(round(8 * 1.9**k / k), 1) for k in range(1, 6))
+WEIGHTED = Weighted(
+    2, ((Fraction(4), Fraction(4)), (Fraction(9, 2),)), drawable(0.62), FEW, FEW, FEW, USERS, 150
+)
+WHOLE = replace(WEIGHTED, levels=((Fraction(4),) * 3,), whole_flood=FEW[:2])
 PARTS = {
     "bit": Part("bit", cf.Bit(), Flips(FLIP)),
     "copies": Part("copies", cf.Bit(), Flips(FLIP, 3)),
@@ -71,6 +79,8 @@ PARTS = {
     "signed number": Part(
         "signed number", cf.Number(0, 60), Signed(FAR, flat(FAR, 1.05, 25), USERS, 300, 4)
     ),
+    "weighted": Part("weighted", cf.Number(0, 60), WEIGHTED),
+    "weighted, one code": Part("one code", cf.Number(0, 60), WHOLE),
     "signed digits": Part(
         "signed digits",
         cf.Number(0, 60),
@@ -79,6 +89,15 @@ PARTS = {
 }
 
 
+LITTLE = other.rates(2, 1.3, 2.0)
+WEIGHTED_ALIKE = cf.privacy.WeightedNumbers(
+    tops=2,
+    levels=[[2.5]],
+    ratio=0.7,
+    code_flood=LITTLE,
+    link_flood=LITTLE,
+    top_flood=LITTLE,
+)
 COUNTED = {
     "gaps": Part("gaps", cf.Number(0, 60, missing="count"), Encoded(FLIP, 2, together=True)),
     "answered": Part("answered", cf.Bit(), Flips(FLIP), "gaps"),
@@ -134,6 +153,7 @@ def test_every_protocol_and_question(name: str) -> None:
         (("clear", "bit"), 1),
         nightly(("cut", "total", "clear bit"), 2),
         (("signed", "bit"), 3),
+        (("weighted", "signed"), 2),
         (("gaps", "answered"), 1),
     ],
 )
@@ -295,6 +315,81 @@ def test_other_changes_of_signed_decoys_prove_nothing() -> None:
     assert "crowds" in tampered(document, _set("parts", 0, "runs", to=[[0, USERS - 1]]))
     fewer = _set("claim", "crowd", to=USERS - 1)
     assert "cut for" in tampered(document, fewer)
+
+
+RARE, HALF = ["1/2^64"], f"{2**63}/2^64"
+WEIGHTED_CHANGES: dict[str, tuple[str, Any, str]] = {
+    "less noise": ("ratio", f"{int(0.5 * 2**64)}/2^64", "only proven"),
+    "a smaller flood of codes": ("code_flood", [f"{3 * 2**64}/2^64"], "only proven"),
+    "a smaller flood of links": ("link_flood", [f"{3 * 2**64}/2^64"], "only proven"),
+    "a smaller flood of tops": ("top_flood", [f"{3 * 2**64}/2^64"], "only proven"),
+    "hardly a flood": ("link_flood", RARE, "only proven"),
+    "no flood": ("link_flood", [], "only proven"),
+    "a huge flood": ("code_flood", [f"{2 * 10**22}/2^64", f"{10**23 - 1}/2^64"], "large"),
+    "less smoothing": ("levels", [[HALF, HALF], [HALF]], "only proven"),
+    "hardly any smoothing": ("levels", [RARE * 2, RARE], "small"),
+    "more levels than steps": ("levels", [[HALF] * 25], "too many steps"),
+    "no levels": ("levels", [], "list"),
+    "levels of nothing": ("levels", [[]], "list"),
+    "a wider range": ("tops", 4, "only proven"),
+    "no range": ("tops", 0, "whole number"),
+    "no room": ("room", 3, "only proven"),
+    "cut for more": ("cut_for", USERS + 1, "whole number"),
+    "noise without end": ("ratio", f"{2**64 - 1}/2^64", "large"),
+    "noise that is nearly without end": ("ratio", f"{2**64 - 2**45}/2^64", "too close to 1"),
+    "whole codes without a flood": ("whole_flood", [HALF], "only proven"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED_CHANGES)
+def test_tampered_weighted_numbers_prove_nothing(name: str) -> None:
+    field, value, reason = WEIGHTED_CHANGES[name]
+    change = _set("parts", 0, "parameters", field, to=value)
+    assert reason in tampered(certified("weighted")[1], change)
+
+
+@pytest.mark.long
+def test_weighted_numbers_without_end_are_refused_in_bounded_time() -> None:
+    def change(copy: dict[str, Any]) -> None:
+        wide = {
+            "tops": 64,
+            "top_flood": [f"{4_900 * 2**64}/2^64"],
+            "ratio": f"{2**64 - 2**56}/2^64",
+        }
+        copy["parts"][0]["parameters"] |= wide
+
+    assert "too long" in tampered(certified("weighted")[1], change)
+
+
+def test_weighted_numbers_of_another_plan_are_refused() -> None:
+    plan, document = certified("weighted, one code")
+    changed = json.loads(json.dumps(document))
+    changed["parts"][0]["parameters"]["levels"][0][0] = f"{5 * 2**64}/2^64"
+    with pytest.raises(checker.Refused, match="other questions"):
+        checker.check_plan(plan.document(), changed)
+    sent = json.loads(json.dumps(plan.document()))
+    sent["messages"]["codes"] += 1
+    del sent["id"], sent["format"]
+    forgery = identified("chaffinch/plan@1", sent)
+    with pytest.raises(checker.Refused, match="sends other messages"):
+        checker.check_plan(forgery, {**document, "plan": forgery["id"]})
+
+
+def test_a_proof_of_weighted_numbers_is_below_no_whole_view() -> None:
+    """The worst of all changes of an answer, counted outcome by outcome by another program."""
+    flood = (2, 1.3, 2.0)
+    noise = other.Noise(other.Layout(2, (1,)), 0.7, (2.5,), flood, flood, flood, size=60)
+    rates = [drawable(rate) for rate in other.rates(*flood)]
+    sign = checker.Signed(drawable(0.7), rates, 1, choice=False)
+    one = checker.Weighted(sign, 2, [drawable(2.5)], rates, [(rates, 1)])
+    precision = checker.Precision(Fraction(1, 10**6))
+    for epsilon in (0.6, 1.0):
+        goal = checker.exponential(Fraction(epsilon))
+        (found,) = one.profile([goal], precision)
+        pairs = permutations(range(noise.layout.steps + 1), 2)
+        worst = max(other.deltas(noise, *pair, [epsilon])[0][0] for pair in pairs)
+        library = WEIGHTED_ALIKE.delta_bound(epsilon)
+        assert worst <= found / precision.one <= 1.001 * library
 
 
 def test_changed_digits_prove_nothing() -> None:

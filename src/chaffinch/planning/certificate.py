@@ -174,7 +174,8 @@ def _units(mechanism: privacy.Mechanism) -> list[tuple[privacy.Mechanism, int]]:
     units = [(mechanism, 1)]
     if isinstance(mechanism, privacy.Composition):
         units = [*mechanism.parts]
-    if any(isinstance(unit, privacy.SignedDecoys) and unit.share < 1 for unit, _ in units):
+    shared = (privacy.SignedDecoys, privacy.WeightedNumbers)
+    if any(isinstance(unit, shared) and unit.share < 1 for unit, _ in units):
         raise GuaranteeNotProven(
             "delta with noise that was cut for more users", upper=1.0, most=0.0
         )

@@ -27,6 +27,9 @@ standard library are used, so nothing is rounded that is not rounded on purpose,
 * Where each of the others is honest with a chance h alone, R people have the promised number of
   honest ones but for the chance that Bin(R - 1, h) is below it less one. Who is honest does not
   depend on the answers, so delta grows by no more than that chance in each round.
+* Weighted numbers: one changed answer moves independent floods of codes and links by at most one,
+  changes parities of single units, and moves a few tops [chaffinch, docs/concepts/
+  weighted-numbers.md]. The worst two numbers are found digit by digit.
 * What holds for two laws that are below a convex profile holds, over several rounds, for the
   pair of laws that has just this profile [Zhu, Dong, Wang 2022, theorem 10].
 """
@@ -37,6 +40,8 @@ import hashlib
 import json
 import re
 import sys
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cmp_to_key
@@ -58,6 +63,11 @@ MOST_PLACES = 200_000
 """How many masses the law of pairs of signed decoys may have."""
 MOST_BURSTS = 1_000
 """Beside ten times their mean, how many bursts the table of a device knows at most."""
+STEPS, LEFT, RIGHT = 576, 2, 5
+"""Of weighted numbers: so many steps to the largest loss of the sum's noise, and how often that
+the powers reach below 1 and above it."""
+DOUBT = 1 << 80
+"""More than a power of a growth factor is off by, in 1/UNIT: e^28 is the largest."""
 MOST_WORK = 60_000_000
 """How many masses of up to 64 bits may be computed before a check is refused as too long."""
 LEAST_DELTA = Fraction(1, 10**300)
@@ -330,7 +340,8 @@ class Signed:
         )
         least, rest = one >> precision.keep, one
         while rest > least and len(masses) <= MOST_PLACES:
-            Work.spend(1 + len(factors) // 4, precision.bits + more)
+            # A long number times a short one takes less than its length says.
+            Work.spend(1 + len(factors) // 4, precision.bits + more // 16)
             place = len(bursts)
             masses.append((stay * masses[-self.unit] + leave * bursts[-1]) >> FINE)
             rest -= masses[-1]
@@ -390,7 +401,300 @@ class Signed:
         return found
 
 
-Mechanism = Bits | Decoys | Signed
+class Weighted:
+    """Numbers of ``tops``·2^levels steps in clear codes, among noise that cancels.
+
+    Proved in docs/concepts/weighted-numbers.md: a changed answer moves floods of codes by one, up
+    and down, links by at most one, the parity of an odd level's single units, and a few tops. The
+    worst two numbers are found from the top down. What is followed is delta as a function of what
+    is left of epsilon, at the powers of one growth factor from ``LEFT`` to ``RIGHT``; the worse of
+    two digits is taken point by point. ``codes`` has the floods of codes, each with how often it
+    moves up and down.
+    """
+
+    def __init__(
+        self,
+        sign: Signed,
+        tops: int,
+        smoothing: list[Fraction],
+        links: list[Fraction],
+        codes: list[tuple[list[Fraction], int]],
+    ) -> None:
+        self.sign, self.tops, self.smoothing = sign, tops, smoothing
+        self.links, self.codes = links, codes
+
+    def profile(self, growths: list[int], precision: Precision) -> list[int]:
+        """Return upper ends of delta at each growth factor, for the worst change of an answer."""
+        ladder = Ladder(self.tops * logarithm(1 / self.sign.ratio), precision)
+        found = self.moved_tops(ladder)
+        links = ladder.flood(self.links)
+        for level in reversed(range(len(self.smoothing))):
+            found = self.below(level, found, links, ladder)
+        left = worst_of([carried[1] for carried in found.values()])
+        for flood, times in self.codes:
+            for losses in ladder.flood(flood).values():
+                for _ in range(times):
+                    left = ladder.after(losses, left)
+        return [ladder.read(left, growth) << ladder.coarser for growth in growths]
+
+    def moved_tops(self, ladder: Ladder) -> Found:
+        """Return what the tops cost, by the digits that are not known yet of two numbers."""
+        law = self.sign.cover(ladder.precision)
+        kept: dict[tuple[int, int], list[int]] = {}
+        found: Found = {}
+        level, most = len(self.smoothing), self.tops
+        blocks = []
+        for top in range(-most - 2, most + 3):
+            block = self.block(top * (-2) ** level, level)
+            blocks += [] if block is None else [(top, block)]
+        for old, before in blocks:
+            for new, after in blocks:
+                plus, minus = max(new, 0) - max(old, 0), max(-new, 0) - max(-old, 0)
+                carried = []
+                for units in (-1, 0, 1):
+                    # Both signs have one law: it does not matter which of them moved.
+                    pair = max(plus + units, minus), min(plus + units, minus)
+                    if pair not in kept:
+                        kept[pair] = self.moved_top(law, *pair, ladder)
+                    carried.append(kept[pair])
+                take_worst(found, (before, after), carried)
+        return found
+
+    def moved_top(self, law: list[int], plus: int, minus: int, ladder: Ladder) -> list[int]:
+        """Return delta of tops moved so, with Y their difference and W the opposite pairs.
+
+        Y moves by plus - minus, and W by min(max(Y, 0) + plus, max(-Y, 0) + minus). The first and
+        the last Y stand for all beyond, which have the same ratios.
+        """
+        if abs(plus - minus) > self.tops:
+            # No two numbers are farther apart: no path leads here.
+            return [0] * len(ladder.places)
+        ratio, moved = self.sign.ratio, plus - minus
+        reach = abs(moved) + max(abs(plus), abs(minus)) + 1
+        one, bits = ladder.precision.one, ladder.precision.bits
+        atoms: list[tuple[int, int]] = []
+        # Where a large flood begins there is next to nothing.
+        seen = (place for place, mass in enumerate(law) if mass >> (bits - ladder.bits))
+        start = next(seen, len(law))
+        for y in range(-reach, reach + 1):
+            ends = 1 / (1 - ratio) if abs(y) == reach else Fraction(1)
+            here, there = (
+                int((1 - ratio) / (1 + ratio) * ratio ** abs(place) * ends * one)
+                for place in (y, y + moved)
+            )
+            shift = min(max(y, 0) + plus, max(-y, 0) + minus)
+            Work.spend(len(law) - start, bits)
+            for place, mass in enumerate(law[start:], start):
+                other = place + shift
+                beside = law[other] if 0 <= other < len(law) else 0
+                atoms.append((here * mass >> bits, there * beside >> bits))
+        return ladder.deltas(ladder.losses(atoms))
+
+    def below(self, level: int, above: Found, links: dict[int, Losses], ladder: Ladder) -> Found:
+        """Return what is left below a level, from what is left above it."""
+        found: Found = {}
+        odd, even, moved_up, moved_down = ladder.parity(self.smoothing[level])
+        one = ladder.one
+        for (first, second), carried in above.items():
+            # So many links up carry as many units less to the level above.
+            linked = {by: ladder.after(links[by], carried[1 - by]) for by in (1, -1)}
+            linked[0] = carried[1]
+            costs: dict[int, list[int]] = {units: linked[units // 2] for units in (-2, 0, 2)}
+            for units in (-1, 1):
+                up, down = linked[(units - 1) // 2], linked[(units + 1) // 2]
+                Work.spend(4 * len(up), ladder.bits)
+                to_odd, to_even = (
+                    [-(-(a * x + b * y) // one) for x, y in zip(up, down, strict=True)]
+                    for a, b in ((moved_up, moved_down), (moved_down, moved_up))
+                )
+                sums = zip(ladder.after(odd, to_odd), ladder.after(even, to_even), strict=True)
+                costs[units] = [x + y for x, y in sums]
+            for digit, other in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                pair = self.deeper(first, digit, level), self.deeper(second, other, level)
+                if pair[0] is not None and pair[1] is not None:
+                    units = other - digit
+                    passed = [costs[units + carry] for carry in (-1, 0, 1)]
+                    take_worst(found, (pair[0], pair[1]), passed)
+        return found
+
+    def deeper(self, block: Block, digit: int, level: int) -> Block | None:
+        """Return the numbers of a block that have this digit, if any are in the range."""
+        return block if block[1] else self.block(block[0] + digit * (-2) ** level, level)
+
+    def block(self, prefix: int, level: int) -> Block | None:
+        """Return the numbers with this sum of digits from a level up, if any are in the range.
+
+        The second part says whether all are, whatever the digits below: then nothing else matters.
+        """
+        end = (self.tops << len(self.smoothing)) // 2
+        low = prefix + sum((-2) ** lower for lower in range(1, level, 2))
+        high = prefix + sum((-2) ** lower for lower in range(0, level, 2))
+        if high < -end or low > end:
+            return None
+        return (0, True) if -end <= low and high <= end else (prefix, False)
+
+
+Block = tuple[int, bool]
+Found = dict[tuple[Block, Block], list[list[int]]]
+"""By two blocks of numbers what is left where -1, 0 or 1 units come from below."""
+Losses = tuple[int, list[int], int]
+"""The place of the first of some losses, their masses, and the mass of infinite loss."""
+
+
+def take_worst(found: Found, pair: tuple[Block, Block], carried: list[list[int]]) -> None:
+    """Keep the worse of what is known of two blocks and what is new, at every point."""
+    known = found.get(pair)
+    found[pair] = (
+        carried
+        if known is None
+        else [worst_of([*both]) for both in zip(known, carried, strict=True)]
+    )
+
+
+def worst_of(functions: list[list[int]]) -> list[int]:
+    """Return the largest of some functions, point by point."""
+    Work.spend(len(functions) * len(functions[0]), 64)
+    return [max(values) for values in zip(*functions, strict=True)]
+
+
+class Ladder:
+    """The powers of a growth factor, and functions on them: delta by what is left of epsilon.
+
+    Functions are upper ends in units of 2^-bits. A loss between two powers is split between them
+    so that both laws keep their mass, which only makes hockey-sticks larger.
+    """
+
+    def __init__(self, scale: Fraction, precision: Precision) -> None:
+        need(precision.bits <= FINE, "delta is too small for weighted numbers")
+        self.precision, self.bits = precision, precision.keep
+        self.one, self.coarser = 1 << self.bits, precision.bits - self.bits
+        step = min(max(scale, Fraction(1, 1000)), Fraction(4)) / STEPS
+        # A growth factor of few digits: its powers are those of a loss that is near the step.
+        self.growth = 1 + Fraction((exponential(step) - UNIT) >> (FINE - 64), 1 << 64)
+        self.places = range(-LEFT * STEPS, RIGHT * STEPS + 1)
+        self.far = len(self.places)
+        rising, falling = [UNIT], [UNIT]
+        up, down = self.growth.numerator, self.growth.denominator
+        Work.spend(2 * self.far, 2 * FINE)
+        for _ in range(self.far):
+            rising.append(rising[-1] * up // down)
+            falling.append(falling[-1] * down // up)
+        self.powers = falling[:0:-1] + rising
+        """Lower ends of the powers from -far to far; each is off by less than DOUBT."""
+
+    def losses(self, atoms: list[tuple[int, int]], total: int | None = None) -> Losses:
+        """Return losses that dominate two laws, of lower ends, on the same outcomes.
+
+        What the first law lacks of its ``total``, by default one, is infinite loss.
+        """
+        Work.spend(2 * len(atoms), self.precision.bits)
+        up, apart = self.growth.numerator, self.growth.numerator - self.growth.denominator
+        masses = [0] * (2 * self.far + 2)
+        counted, least = 0, self.precision.one >> self.precision.keep
+        for here, there in atoms:
+            if here <= least:
+                continue
+            # Beyond all powers a loss is as good as infinite: what is not counted is that.
+            if here * UNIT >= there * self.powers[-1]:
+                continue
+            counted += here
+            place = bisect_right(self.powers, here * UNIT // there) - 1
+            if place < 0:
+                masses[0] += here
+                continue
+            above = (here * UNIT - there * self.powers[place]) * up
+            share = min(-(-above // (apart * UNIT)), here)
+            masses[place] += here - share
+            masses[place + 1] += share
+        first, last = 0, len(masses)
+        while first < last - 1 and not masses[first]:
+            first += 1
+        while last - 1 > first and not masses[last - 1]:
+            last -= 1
+        kept = [self.rounded(mass) for mass in masses[first:last]]
+        total = self.precision.one if total is None else total
+        return first - self.far, kept, self.rounded(total - counted)
+
+    def rounded(self, mass: int) -> int:
+        """Return a mass in units of a function, rounded up."""
+        return -(-mass >> self.coarser)
+
+    def flood(self, rates: list[Fraction]) -> dict[int, Losses]:
+        """Return the losses of a flood with one atom more, and one fewer, against the flood."""
+        law = Signed(Fraction(0), rates, 1, choice=False).cover(self.precision)
+        pairs = [*zip([0, *law], [*law, 0], strict=True)]
+        return {1: self.losses(pairs), -1: self.losses([(b, a) for a, b in pairs])}
+
+    def parity(self, rate: Fraction) -> tuple[Losses, Losses, int, int]:
+        """Return the losses of single units that become odd and even, and the chances of moves.
+
+        P[even] is (1 + g)/2 with g = e^-2·rate, and units go up with the chance 1/2 + 2·rate·g/(1 -
+        g²) if they were even; that, and the chance to go down, are upper ends.
+        """
+        bits, one = self.precision.bits, self.precision.one
+        low = UNIT * UNIT // exponential_above(2 * rate)
+        high = -(-UNIT * UNIT // exponential(2 * rate))
+        need(high < UNIT, "a rate of single units is too small")
+        most, rest = (UNIT + low) >> (FINE - bits + 1), (UNIT - high) >> (FINE - bits + 1)
+        # The two outcomes stand apart: what the first law lacks is counted with one of them.
+        pair = self.losses([(most, rest)], one - rest), self.losses([(rest, most)], rest)
+
+        def chance(gap: int, sign: int) -> Fraction:
+            drift = 2 * rate * Fraction(gap, UNIT) / (1 - Fraction(gap, UNIT) ** 2)
+            return Fraction(1, 2) + sign * drift
+
+        moved_up = int(chance(high, 1) * self.one) + 1
+        moved_down = max(int(chance(low, -1) * self.one) + 1, 0)
+        return *pair, moved_up, moved_down
+
+    def deltas(self, losses: Losses) -> list[int]:
+        """Return the delta of these losses alone: at a power, Σ mass·(1 - power/loss) above it."""
+        first, masses, infinite = losses
+        Work.spend(4 * (len(masses) + self.far), 2 * FINE)
+        found, sums, shares, place = [], 0, 0, len(masses) - 1
+        for power in reversed(self.places):
+            while place >= 0 and first + place > power:
+                sums += masses[place]
+                # Rounded down, with the power above the true one: less is taken away.
+                shares += masses[place] * UNIT // (self.powers[self.far + first + place] + DOUBT)
+                place -= 1
+            taken = shares * self.powers[self.far + power] // UNIT
+            found.append(min(max(sums - taken, 0) + infinite, self.one))
+        return found[::-1]
+
+    def after(self, losses: Losses, left: list[int]) -> list[int]:
+        """Return what is left after a loss: the sum of mass·left(epsilon - loss), rounded up.
+
+        Left of all powers delta counts as 1, and right of them as what it is at the last: it falls.
+        """
+        first, masses, infinite = losses
+        last = first + len(masses) - 1
+        above, below = max(last, 0), max(-first, 0)
+        padded = [self.one] * above + left + [left[-1]] * below
+        begin = above - first
+        if len(masses) == 2:
+            Work.spend(2 * len(left), self.bits)
+            near, far = masses
+            window = padded[begin - 1 : begin + len(left)]
+            sums = [near * b + far * a for a, b in pairwise(window)]
+        else:
+            sums = product(padded, masses, self.bits + 2)[begin : begin + len(left)]
+        return [min(-(-one >> self.bits) + infinite, self.one) for one in sums]
+
+    def read(self, left: list[int], growth: int) -> int:
+        """Return a function between two powers: it is convex, so that a chord lies above it."""
+        place = bisect_right(self.powers, growth - DOUBT) - 1
+        index = place - self.far - self.places[0]
+        if index < 0:
+            return self.one
+        if index + 1 >= len(left):
+            return left[-1]
+        gap = self.powers[place + 1] + DOUBT - self.powers[place]
+        share = max(growth - self.powers[place] - DOUBT, 0)
+        return left[index] - (left[index] - left[index + 1]) * share // gap
+
+
+Mechanism = Bits | Decoys | Signed | Weighted
 Counted = list[tuple[Mechanism, int]]
 """Mechanisms, and how often each is seen."""
 
@@ -551,7 +855,7 @@ def local_growth(parts: Counted, most: int) -> int | None:
     """
     total = UNIT
     for mechanism, times in parts:
-        if isinstance(mechanism, Decoys | Signed):
+        if isinstance(mechanism, Decoys | Signed | Weighted):
             return None
         ratio = -(-(1 - mechanism.flip) * UNIT // mechanism.flip)
         for _ in range(mechanism.copies * times):
@@ -592,18 +896,29 @@ def bursts_above(noise: Signed) -> Fraction:
     return 2 * Fraction(total, 1 << bits) + sum(noise.flood)
 
 
-def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction:
+def dropped_chance(
+    noises: list[Signed],
+    share: Fraction,
+    room: int,
+    others: dict[int, Fraction] | None = None,
+    drawn: int = 0,
+) -> Fraction:
     """Return an upper end of how far the noise of one report may be from its law.
 
     It is dropped where it does not fit: 1 minus lower ends of P[N = n], n = 0 … room, where N
     counts messages. Bursts of k of one sign, of 2k if doubled, come at the rate share·ratio^k/k,
     twice, and bursts of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of
-    size·rate·P(n - size). The bursts of several digits come side by side. And it is drawn from
-    tables of whole numbers of 2^-128, with one entry for every number of bursts and one for every
-    kind of burst; each is rounded down by less than two units.
+    size·rate·P(n - size). The bursts of several digits come side by side, and so do ``others``:
+    rates by the size, of ``drawn`` kinds. And it is drawn from tables of whole numbers of 2^-128,
+    with one entry for every number of bursts and one for every kind of burst; each is rounded down
+    by less than two units.
     """
-    mean = share * sum(bursts_above(noise) for noise in noises)
+    others = others or {}
+    mean = share * (sum(bursts_above(noise) for noise in noises) + sum(others.values()))
     factors = [0] * room
+    for size, rate in others.items():
+        if size <= room:
+            factors[size - 1] += int(size * share * rate * UNIT)
     for noise in noises:
         power = UNIT
         for place in range(room):
@@ -619,7 +934,7 @@ def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction
         Work.spend(1 + place // 4, 2 * FINE)
         found = sum(a * b for a, b in zip(factors, reversed(masses), strict=False))
         masses.append(found // (place << FINE))
-    kinds = sum(2 * room + len(noise.flood) for noise in noises)
+    kinds = drawn + sum(2 * room + len(noise.flood) for noise in noises)
     entries = MOST_BURSTS + int(mean) * 10 + kinds * (int(mean) + 1)
     return Fraction(UNIT - sum(masses), UNIT) + Fraction(2 * entries + 1, 1 << 128)
 
@@ -777,12 +1092,12 @@ def chance(value: Any, name: str, most: Fraction) -> Fraction:
     return number
 
 
-def rates_of(value: Any) -> list[Fraction]:
+def rates_of(value: Any, most: int = 700) -> list[Fraction]:
     """Return the rates of a flood, whole numbers of 2^-64."""
     need(isinstance(value, list) and len(value) <= 10_000, "a flood is no list of rates")
     found = [matching(one, "rate", r"(0|[1-9][0-9]{0,22})/2\^64") for one in value]
     rates = [Fraction(int(one[1]), 1 << 64) for one in found]
-    need(sum(rates) <= 700, "a flood is too large")
+    need(sum(rates) <= most, "a flood is too large")
     return rates
 
 
@@ -803,6 +1118,7 @@ KNOWN = {
     ("signed-decoys", "flags"): "signed",
     ("signed-decoys", "choice"): "signed",
     ("signed-decoys", "number"): "signed",
+    ("weighted", "number"): "weighted",
 }
 """Which protocols are known for which questions, and the method of a part that reads them."""
 
@@ -914,12 +1230,83 @@ class Part:
         self.cut = min(dropped * self.users, Fraction(1))
         return found, values if self.shape == "flags" else 1
 
+    def weighted(self, runs: list[list[int]]) -> tuple[Weighted, int]:
+        """Return a number as weighted codes."""
+        tops, levels, ratio, codes, links, pairs, cut_for, room, *single = self.take(
+            *WEIGHTED, *if_any(self.parameters, "whole_flood")
+        )
+        need(runs == [], "weighted numbers have no crowds to cover")
+        share = Fraction(1, whole(cut_for, "number of users that noise is cut for", 1, self.users))
+        whole(room, "room for noise", 0, 10**4)
+        whole(tops, "number of tops", 1, 64)
+        sizes = sizes_of(levels)
+        need(sum(sizes) <= 24 and tops << sum(sizes) <= 1 << 20, "there are too many steps")
+        smoothing = [rate for group in levels for rate in rates_of(group)]
+        fine = all(Fraction(1, 1 << 16) <= rate <= 64 for rate in smoothing)
+        need(fine, "a rate of single units is too small or too large")
+        sign = signed_of(ratio, pairs, 1, choice=False, most=5_000)
+        floods = [rates_of(flood, 5_000) for flood in (codes, links, *single)]
+        others: dict[int, Fraction] = defaultdict(Fraction)
+        for size, times in code_sizes(tops, sizes).items():
+            for count, rate in enumerate(floods[0], start=1):
+                others[count * size] += times * rate
+        for count, rate in enumerate(floods[1], start=1):
+            others[3 * count] += len(smoothing) * rate
+        for flood in floods[2:]:
+            for count, rate in enumerate(flood, start=1):
+                others[(1 + len(sizes)) * count] += ((tops << len(smoothing)) + 1) * rate
+        others[1] += sum(smoothing)
+        drawn = len(smoothing) + sum(map(len, floods))
+        dropped = dropped_chance([sign], share, room, others, drawn)
+        self.cut = min(dropped * self.users, Fraction(1))
+        moved = [(floods[0], len(sizes)), *((flood, 1) for flood in floods[2:])]
+        return Weighted(sign, tops, smoothing, floods[1], moved), 1
 
-def signed_of(ratio: Any, flood: Any, steps: Any, *, choice: bool) -> Signed:
+
+WEIGHTED = ("tops", "levels", "ratio", "code_flood", "link_flood", "top_flood", "cut_for", "room")
+
+
+def sizes_of(levels: Any) -> list[int]:
+    """Return how many levels each code of an answer has."""
+    need(isinstance(levels, list) and 0 < len(levels) <= 24, "levels are no short list")
+    need(all(isinstance(one, list) and one for one in levels), "levels are no lists")
+    return [len(one) for one in levels]
+
+
+def groups_of(tops: int, sizes: list[int]) -> list[tuple[int, int, int]]:
+    """Return of the codes of each group the smallest weight, how many there are, and their gap."""
+    steps, level = tops << sum(sizes), 0
+    low, high = -(steps // 2), steps - steps // 2
+    found = []
+    for size in sizes[:-1]:
+        signs = [-((-2) ** (level + digit)) for digit in range(size)]
+        least = sum(weight for weight in signs if weight < 0)
+        found.append((least, 1 << size, 1 << level))
+        level += size
+        low, high = ((end - least) >> level << level for end in (low, high))
+    return [*found, (low, ((high - low) >> level) + 1, 1 << level)]
+
+
+def code_sizes(tops: int, sizes: list[int]) -> Counter[int]:
+    """Return how many codes there are whose atom has so many messages: it, and units against it."""
+    found, levels = Counter[int](), sum(sizes)
+    for least, number, gap in groups_of(tops, sizes):
+        Work.spend(number * levels // 4, 64)
+        for place in range(number):
+            left, size = -(least + place * gap), 1
+            for _ in range(levels):
+                size, left = size + (left & 1), (left - (left & 1)) // -2
+            found[size + abs(left)] += 1
+    return found
+
+
+def signed_of(ratio: Any, flood: Any, steps: Any, *, choice: bool, most: int = 700) -> Signed:
     """Return signed decoys of one value or digit, as they are written."""
     # Farther from 1 than any noise that fits: a nearer ratio would only take long.
     near = chance(ratio, "ratio", Fraction((1 << 20) - 1, 1 << 20))
-    return Signed(near, rates_of(flood), whole(steps, "number of steps", 1, 1_000), choice=choice)
+    return Signed(
+        near, rates_of(flood, most), whole(steps, "number of steps", 1, 1_000), choice=choice
+    )
 
 
 def check(document: Any) -> str:
@@ -990,6 +1377,10 @@ def read_grid(document: Any) -> tuple[Fraction, int] | None:
 # ---------------------------------------------------------------- the plan
 
 
+CLEAR = ("decoys", "signed-decoys", "weighted")
+"""Protocols that send answers in clear, in reports of no fixed number of messages."""
+
+
 def check_plan(plan: Any, certificate: Any) -> str:
     """Refuse a plan that is not the certificate's; return what it says that is not checked here.
 
@@ -1011,7 +1402,7 @@ def check_plan(plan: Any, certificate: Any) -> str:
     need(len({part["name"] for part in parts}) == len(parts), "the plan asks a question twice")
     sizes = [messages_of(part) for part in parts]
     sent: Any = {"slots": sum(size[0] for size in sizes), "codes": sum(size[1] for size in sizes)}
-    varying = [part["name"] for part in parts if part["protocol"] in ("decoys", "signed-decoys")]
+    varying = [part["name"] for part in parts if part["protocol"] in CLEAR]
     sent |= {"varying": varying} if varying else {}
     need(same(messages, sent), "the plan sends other messages")
     return check_shares(shares, real(plan["guarantee"]["epsilon"], "epsilon"))
@@ -1032,7 +1423,7 @@ def check_promise(plan: Any, certificate: Any) -> None:
     stated |= {"reports": reports, "honest": crowd[4]} if liars else {}
     need(same(stated, claim), "the plan promises something else")
     people, local, method = promise[4:]
-    apart = any(part["protocol"] == "signed-decoys" for part in parts)
+    apart = any(part["protocol"] in ("signed-decoys", "weighted") for part in parts)
     hop = " and a first hop that does not work with the analyzer" if apart else ""
     among = ""
     if liars:
@@ -1045,7 +1436,7 @@ def check_promise(plan: Any, certificate: Any) -> None:
     need(people == own, "the plan counts on another crowd in its words")
     need(method in ("exact", "upper-bound"), "the plan's method is not known here")
     if local != "infinite":
-        clear = any(part["protocol"] in ("decoys", "signed-decoys") for part in parts)
+        clear = any(part["protocol"] in CLEAR for part in parts)
         need(not clear, "the plan has clear values, and no local guarantee")
         least = sum((local_loss(part) for part in parts), Fraction(0)) * rounds
         need(real(local, "local epsilon") >= least, "the plan's local epsilon is too small")
@@ -1117,8 +1508,15 @@ def parameters_of(table: Any) -> dict[str, Any]:
     for key in ("flip_probability", "decoy_rate", "ratio"):
         if key in parameters:
             parameters[key] = in_grains(parameters[key], key)
-    if isinstance(parameters.get("flood"), list):
-        parameters["flood"] = [in_grains(rate, "rate of a flood") for rate in parameters["flood"]]
+    for key in ("flood", "code_flood", "link_flood", "top_flood", "whole_flood"):
+        if isinstance(parameters.get(key), list):
+            parameters[key] = [in_grains(rate, "rate of a flood") for rate in parameters[key]]
+    if "levels" in parameters:
+        sizes_of(parameters["levels"])
+        parameters["levels"] = [
+            [in_grains(rate, "rate of single units") for rate in group]
+            for group in parameters["levels"]
+        ]
     return parameters
 
 
@@ -1197,6 +1595,12 @@ def messages_of(part: Any) -> tuple[int, int]:
         finer = own.get("finer", [])
         sent += sum(digit["steps"] for digit in finer)
         return sent + own["room"], 2 * values * (1 + len(finer))
+    if part["protocol"] == "weighted":
+        sizes = sizes_of(own["levels"])
+        single, steps = "whole_flood" in own, own["tops"] << sum(sizes)
+        codes = sum(number for _, number, _ in groups_of(own["tops"], sizes))
+        codes += sum(sizes) + 2 + (steps + 1) * single
+        return (1 if single else len(sizes)) + own["room"], codes
     if part["question"] == "choice":
         return min(own["slots"], answers) * (1 + own.get("decoys", 0)), answers
     bits = 1 if part["question"] == "bit" else answers
