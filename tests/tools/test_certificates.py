@@ -163,6 +163,18 @@ def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> No
     checker.check_plan(plan.document(), document)
 
 
+def test_numbers_that_are_alike_are_worked_out_once() -> None:
+    parts = tuple(replace(PARTS["weighted"], name=name) for name in ("a", "b", "c"))
+    rough = Plan("", parts, USERS, USERS, USERS, 1, 2.0, 1e-3)
+    delta = float(f"{rough.mechanism().delta_bound(2.0) * ROOM:.3e}")
+    spent = []
+    for some in (parts[:2], parts):
+        document = replace(rough, parts=some, delta=delta).certificate().document()
+        assert verdict(document) == "proven"
+        spent.append(checker.Work.done)
+    assert spent[1] < 1.2 * spent[0]
+
+
 def test_a_choice_among_many_is_composed() -> None:
     part = Part("wide", cf.Choice(range(4), missing="count"), Flips(drawable(0.02), 1, 5))
     plan = Plan("", (part,), 20_000, 20_000, 20_000, 1, 0.3, 3.1e-7)

@@ -422,6 +422,7 @@ class Weighted:
     ) -> None:
         self.sign, self.tops, self.smoothing = sign, tops, smoothing
         self.links, self.codes = links, codes
+        self.key = repr((sign.ratio, sign.flood, tops, smoothing, links, codes))
 
     def profile(self, growths: list[int], precision: Precision) -> list[int]:
         """Return upper ends of delta at each growth factor, for the worst change of an answer."""
@@ -724,10 +725,14 @@ def compose(parts: Counted, growth: Fraction, nodes: int, precision: Precision) 
         power = power * growth.numerator // growth.denominator
         need(power >> 1024 < UNIT, "its grid reaches too far")
     total: Law = (0, [precision.one])
-    infinite = 0
+    infinite, known = 0, dict[object, tuple[Law, int]]()
     for mechanism, times in parts:
-        deltas = mechanism.profile(growths, precision)
-        losses, lost = dominating_losses(growths, deltas, precision.one)
+        # Numbers that are alike are worked out once.
+        key = mechanism.key if isinstance(mechanism, Weighted) else mechanism
+        if key not in known:
+            deltas = mechanism.profile(growths, precision)
+            known[key] = dominating_losses(growths, deltas, precision.one)
+        losses, lost = known[key]
         infinite += times * lost
         left = times
         while left:
