@@ -192,7 +192,9 @@ def test_what_holds_together_needs_less_noise() -> None:
 
 def test_what_rounding_alone_exceeds_is_no_plan() -> None:
     with pytest.raises(NoPlanFound, match="an error of"):
-        cf.plan(cf.Number(0, 1), users=100, error=cf.Error(0.001), max_messages=2, local_epsilon=700)
+        cf.plan(
+            cf.Number(0, 1), users=100, error=cf.Error(0.001), max_messages=2, local_epsilon=700
+        )
 
 
 def test_a_refusal_says_what_was_asked_and_which_error_works() -> None:
