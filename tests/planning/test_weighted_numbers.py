@@ -14,7 +14,7 @@ from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.candidates import choose_variants
 from chaffinch.planning.wishes import Wishes
-from chaffinch.plans.expansion import spread_answers
+from chaffinch.plans.expansion import answers_of_parts
 from chaffinch.plans.plan import Plan, plan_from
 from chaffinch.protocols import protocol_variants
 from chaffinch.protocols.weighted import Weighted
@@ -120,7 +120,7 @@ def test_weighted_numbers_serve_all_that_can_be_asked(
             given.append(shares)
         elif part.answers_to is None:
             given.append(draws.integers(0, 2, plan.reports).astype(np.uint8))
-    reports = encode_numbers(plan, spread_answers(plan.parts, given), plan.reports, words)
+    reports = encode_numbers(plan, answers_of_parts(plan.parts, given), plan.reports, words)
     release = cf.analyze(shuffle_with(reports, words), plan, level=1 - 1e-6)
     asked_parts = [part for part in plan.parts if part.answers_to is None]
     for answer, part, shares in zip(release.answers, asked_parts, given, strict=True):
