@@ -158,7 +158,7 @@ def test_squares_from_the_middle_are_the_better_ones() -> None:
 
 
 def test_groups_and_very_wide_ranges_are_refused() -> None:
-    asked = {"a": cf.Bit(), "b": cf.Number(0, 1, spread=True)}
+    asked: dict[str, Any] = {"a": cf.Bit(), "b": cf.Number(0, 1, spread=True)}
     with pytest.raises(cf.errors.InvalidInput, match="without quantiles or spread"):
         cf.Survey(asked, by={"b": "a"})
     for ends in itertools.pairwise((-1e200, 0.0, 1e-200)):
