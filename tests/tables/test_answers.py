@@ -393,6 +393,8 @@ def test_answers_of_every_make(question: Question, answer: object, number: float
         (Choice(range(3), missing="count"), "9" * 5000),
         (Choice(range(3), unknown="0", missing="count"), Fraction(2)),
         (Number(0, 1), 10**400),
+        (Number(0, 1, clip=True), math.inf),
+        (Number(0, 1, clip=True, missing=0), "-inf"),
         (Number(0, 1), np.bool_(True)),  # noqa: FBT003
         (Number(0, 1), Fraction(1, 3)),
         (Flags(["a"]), [["a"]]),
@@ -565,3 +567,13 @@ def test_a_dictionary_with_a_place_that_is_not_there_is_not_looked_up() -> None:
     wrong = pa.DictionaryArray.from_arrays(pa.array([0, 5], pa.int8()), ["yes"], safe=False)
     with pytest.raises((pa.ArrowException, InvalidTable, IndexError)):
         numbers_of(Bit(), wrong, name="q")
+
+
+@each_case("clip", [False, True])
+def test_infinity_is_no_number_in_any_column(clip: bool) -> None:  # noqa: FBT001 - a case
+    """Clipped it would count as an answer at a bound; a division by zero makes it."""
+    for column in (pa.array([1.0, math.inf, 2.0, -math.inf]), pa.array(["1", "inf", "2", "-inf"])):
+        with pytest.raises(InvalidTable) as caught:
+            numbers_of(Number(0, 10, clip=clip, missing=0), column, name="q")
+        assert "a finite number" in str(caught.value)
+        assert "2 cells of column" in str(caught.value)

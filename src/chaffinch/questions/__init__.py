@@ -309,8 +309,9 @@ class Number:
 
     With ``missing="count"`` the plan also counts who answered, and mean, sum and quantiles are
     those of the people who did. Answers beyond the bounds are refused, or moved to the nearest
-    bound with ``clip=True``. With ``quantiles=True`` the plan must also tell quantiles, with
-    ``spread=True`` the standard deviation; either costs accuracy of the mean.
+    bound with ``clip=True``; infinite ones are always refused. With ``quantiles=True`` the plan
+    must also tell quantiles, with ``spread=True`` the standard deviation; either costs accuracy of
+    the mean.
 
     >>> Number(0, 60, unit="minutes").share(15)
     0.25
@@ -368,8 +369,9 @@ class Number:
             value = float(answer)
         except (OverflowError, ValueError):
             raise InvalidAnswer("a number") from None
-        if math.isnan(value):
-            raise InvalidAnswer("a number")
+        if not math.isfinite(value):
+            # Clipped it would be an answer at a bound: it is mostly a division by zero.
+            raise InvalidAnswer("a finite number", hint="leave the cell empty for a missing answer")
         if self.clip:
             value = min(max(value, self.low), self.high)
         if not self.low <= value <= self.high:

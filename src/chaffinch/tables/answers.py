@@ -310,22 +310,23 @@ def _shares(
     tell = _SubstitutionCounter(question, gaps, counted)
     if values is None:
         return _looked_up(law, array, np.float64, tell)
-    silent = np.isnan(values)
+    silent, infinite = np.isnan(values), np.isinf(values)
     if counted is not None:
         tell.add("missing", int(silent.sum()))
         # What is not clipped is refused below.
-        beyond = (values < question.low) | (values > question.high)
-        tell.add("clipped", int(beyond.sum()))
+        clipped = ((values < question.low) | (values > question.high)) & ~infinite
+        tell.add("clipped", int(clipped.sum()))
     if silent.any() and not isinstance(question.missing, str):
         values = np.where(silent, np.float64(question.missing), values)
     if question.clip:
         values = np.clip(values, question.low, question.high)
-    inside = (question.low <= values) & (values <= question.high)
+    inside = (question.low <= values) & (values <= question.high) & ~infinite
     if question.missing == COUNT:
         inside |= silent
     if not inside.all():
         # Each group breaks one rule, so the first of it tells the error of all.
-        groups = [np.flatnonzero(group) for group in (silent & ~inside, ~silent & ~inside)]
+        beyond = ~inside & ~silent & ~infinite
+        groups = [np.flatnonzero(group) for group in (silent & ~inside, infinite, beyond)]
         raise _Refused(
             [
                 (places, _refusal(law, array[int(places[0])].as_py()))
