@@ -12,8 +12,11 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import main
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound, UselessPlan
+from chaffinch.planning.candidates import Task
+from chaffinch.planning.levels import count_error, hopeless_rounds
 from chaffinch.planning.survey_file import load_survey
+from chaffinch.plans.expansion import Asked
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Flips, Signed
@@ -272,3 +275,25 @@ def test_a_wish_that_anything_meets_is_not_told_as_one() -> None:
         with pytest.raises(NoPlanFound, match="must meet epsilon") as refused:
             cf.plan(cf.Bit(), users=2, max_messages=1, local_epsilon=most, **wishes)
         assert ("local epsilon" in str(refused.value)) is told
+
+
+def test_so_many_rounds_that_nothing_is_left_are_refused_at_once() -> None:
+    """No search of minutes first: nothing has less noise than Gaussian noise has, all in all."""
+    told: list[str] = []
+    with pytest.raises(UselessPlan, match="100,000 answers of each person") as refused:
+        cf.plan(cf.Bit(), users=1_000, target=TARGET, rounds=100_000, progress=told.append)
+    assert told == []
+    assert refused.value.hint.startswith("ask more people, or for fewer rounds")
+
+
+def test_noise_of_many_rounds_is_not_far_below_what_is_refused() -> None:
+    """A bit, whose change moves one count only, needs a root of two less than is reckoned with."""
+    task = Task((Asked("q", cf.Bit()),), 20_000, 20_000, 1_000, 1)
+    least = count_error(task, (TARGET.epsilon, TARGET.delta))
+    plan = cf.plan(cf.Bit(), users=20_000, target=TARGET, rounds=1_000, protocol="flips")
+    assert plan.own is not None
+    assert 0.5 * least < plan.own.error < least
+    assert hopeless_rounds(task, (TARGET.epsilon, TARGET.delta)) == []
+    few = replace(task, users=int(least), reports=int(least))
+    assert hopeless_rounds(few, (TARGET.epsilon, TARGET.delta))
+    assert not hopeless_rounds(replace(few, rounds=999), (TARGET.epsilon, TARGET.delta))

@@ -41,6 +41,27 @@ def count_error(task: Task, promise: tuple[float, float]) -> float:
     return gaussian
 
 
+_MANY = 1000
+"""So many answers of one person compose nearly as Gaussian ones, which no law with less noise does;
+of fewer a plan is found, or refused, within seconds."""
+
+
+def hopeless_rounds(task: Task, promise: tuple[float, float]) -> list[str]:
+    """Return a warning where so many answers of each person drown a count, whatever the protocol.
+
+    It is told before a long search that could find nothing: a factor of two is left for what is
+    better than ``count_error``, such as a bit, whose change moves one count only.
+    """
+    error = count_error(replace(task, view=TOTALS), promise)
+    if task.users == 1 or task.exposures < _MANY or error < task.reports:
+        return []
+    said = (
+        f"{task.exposures:,} answers of each person need noise of about {error:,.0f} people in "
+        f"every count, in a crowd of {task.reports:,}: the answer will say nothing."
+    )
+    return [said]
+
+
 def _best_levels(spread: float, people: float, most: int) -> int:
     """Return the number of levels with the smallest error of the mean of so many people.
 

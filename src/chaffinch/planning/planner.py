@@ -22,6 +22,7 @@ from chaffinch.planning.choosing import (
 )
 from chaffinch.planning.fewer_honest import epsilons_of_shares
 from chaffinch.planning.hints import no_plan_found, silent
+from chaffinch.planning.levels import hopeless_rounds
 from chaffinch.planning.wishes import MOST_MESSAGES, Error, Wishes
 from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.plan import Plan
@@ -93,6 +94,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     task = wishes.task()
     if target is not None:
         refuse_useless(useless_promise(target.epsilon, target.delta), anyway=anyway)
+        hopeless = hopeless_rounds(task, wishes.promise(target))
+        refuse_useless(hopeless, anyway=anyway, wish="for fewer rounds, or another epsilon")
     tell = progress or silent
     found = wishes.candidates(task, tell)
     _require_documents(found)
