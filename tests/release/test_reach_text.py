@@ -20,7 +20,7 @@ def test_text_fits_and_says_what_matters(width: int) -> None:
     for words in (
         "50 are right by tossing a coin, and at most 74 after seeing all filters",
         "(1, 1e-09)-differential privacy, proven (upper-bound)",
-        "an epsilon of 15.1",
+        "practically no protection (epsilon 15.1)",
         "all publishers 35,000 40 34,920 35,080 35,000",
         "once or more 35,000",
         "2 times or more 17,500",
@@ -46,7 +46,7 @@ def test_intervals_are_rounded_outwards() -> None:
 
 def test_no_protection_is_called_so() -> None:
     release = releases.release(colluding=math.inf)
-    assert "nothing would protect an id at the other publishers." in release.statement().trust
+    assert "an id at the other publishers has no protection left." in release.statement().trust
     terms = dict(release.statement().terms)
     assert terms["Against a colluder"].startswith("no protection")
 

@@ -25,7 +25,7 @@ def test_text_fits_into_80_columns_and_says_what_matters() -> None:
         "50 are right by tossing a coin, and at most 74 after seeing everything",
         "one person's 2 answers together if each sends one report, in all 3 rounds",
         "(1, 1e-06)-differential privacy, proven (exact)",
-        "an epsilon of 4.5 is left",
+        "epsilon 4.5 is left",
         "5,000 reports",
         "Moved by <b>hand</b>.",
         "median",
@@ -83,7 +83,7 @@ def test_a_release_that_counts_on_nobody_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("local", "words"),
-    [(math.inf, "nothing protects a single answer"), (4.0001, "an epsilon of 4.001 is left")],
+    [(math.inf, "no protection is left"), (4.0001, "epsilon 4.001 is left")],
 )
 def test_what_is_left_when_they_collude(local: float, words: str) -> None:
     assert words in releases.release(local=local).statement().trust
@@ -125,4 +125,4 @@ def test_a_real_release_speaks_of_its_own_plan() -> None:
     text = str(release)
     assert text.startswith("trains\n")
     assert f"{release.answers[0].estimates[0]:,.0f}" in text
-    assert str(plan.guarantee).split(";")[0] in " ".join(text.split())
+    assert str(plan.promise.within_local).split(";")[0] in " ".join(text.split())

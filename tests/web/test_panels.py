@@ -272,3 +272,37 @@ def test_faults_of_fields_are_told_without_a_word_about_files() -> None:
     assert first == "This cannot be planned yet."
     assert {one.split(":")[0].strip(" -") for one in rest} == {"users", "epsilon", "low", "high"}
     assert caught.value.hint == ""
+
+
+def test_what_is_left_of_a_wish_for_one_report_is_told_not_what_was_asked_for() -> None:
+    """Collusion leaves more than honesty, and no way is worse in all that is shown of it."""
+    wishes = "users = 300\nepsilon = 1\ndelta = 1e-6\nlocal_epsilon = 0.5\n"
+    text = wishes + SURVEYS["bit"]
+    found, (_, plan) = fragments("plan", text=text), planned(text, lambda _: None)
+    reached = right_guesses(plan.guarantee.epsilon, 1e-6)
+    rights = [int(one) for one in re.findall('data-right="([0-9]+)"', found["promise"])]
+    assert rights == sorted(rights)
+    assert rights[0] == reached < right_guesses(0.5, 1e-6) == rights[-1]
+    assert f">{reached}</strong>" in found["promise"]
+    assert "e^1 " not in found["promise"]
+    unbeaten = found["ways"].partition('id="beaten"')[0]
+    assert re.findall("flips, [0-9]+ cop", unbeaten) == []
+    # All of them leave half an epsilon: the copies have a larger error and more messages.
+    assert found["ways"].count("ε 0.5") > 3
+
+
+def test_people_and_ranges_of_a_lie_stand_side_by_side() -> None:
+    text = HEAD + (
+        '[questions.c]\nkind = "choice"\nvalues = ["x", "y"]\n'
+        '[questions.n]\nkind = "number"\nlow = 0\nhigh = 30'
+    )
+    _, plan = planned(text, lambda _: None)
+    people, ranges = (one.influence(plan.slots) for one in plan.parts)
+    (chosen,) = [
+        one
+        for one in re.findall("<tr>.*?</tr>", fragments("plan", text=text)["ways"])
+        if 'class="badge"' in one
+    ]
+    said = re.search(">([0-9.,]+) people; ([0-9.,]+) ranges<", chosen)
+    assert said is not None
+    assert [float(one) for one in said.groups()] == pytest.approx([people, ranges], rel=1e-3)

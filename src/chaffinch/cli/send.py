@@ -121,7 +121,7 @@ def send(
     found = paths.open_plan(plan, output)
     client = limits.client(found, plan, output, resumes=resume)
     if not (resume or client.has_taken):
-        output.say(f"the plan promises: {found.guarantee}")
+        output.say(f"the plan promises: {found.promise}")
         if found.trust:
             output.say(found.trust)
     with _telling_what_waits(client, limits.resume_command(plan), output):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.costs.collection import cost_of
     from chaffinch.planning.costs.cost import Cost, Prices
     from chaffinch.planning.explanation import explain
+    from chaffinch.planning.fewer_honest import Reached, reached
     from chaffinch.planning.plan_card import plan_html
     from chaffinch.planning.price_curve import Price, price
     from chaffinch.planning.wishes import margin_of
@@ -27,6 +28,7 @@ __all__ = [
     "Cost",
     "Price",
     "Prices",
+    "Reached",
     "certify",
     "choose",
     "cost_of",
@@ -34,6 +36,7 @@ __all__ = [
     "margin_of",
     "plan_html",
     "price",
+    "reached",
 ]
 
 _NAMES = {
@@ -42,6 +45,7 @@ _NAMES = {
     "Cost": "costs.cost",
     "Price": "price_curve",
     "Prices": "costs.cost",
+    "Reached": "fewer_honest",
     "certify": "certificate",
     "choose": "choosing",
     "cost_of": "costs.collection",
@@ -49,6 +53,7 @@ _NAMES = {
     "margin_of": "wishes",
     "plan_html": "plan_card",
     "price": "price_curve",
+    "reached": "fewer_honest",
 }
 
 

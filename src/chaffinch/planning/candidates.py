@@ -16,9 +16,10 @@ from chaffinch.planning.explanation import MOST_LOCAL
 from chaffinch.planning.fewer_honest import smallest_epsilon
 from chaffinch.plans.expansion import Asked, tells_answered
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.meaning import NO_PROTECTION, useless_error, useless_promise
+from chaffinch.plans.meaning import useless_error, useless_promise
 from chaffinch.plans.parts import Part, shortfall_of, total_of
 from chaffinch.privacy.composition import Composition
+from chaffinch.privacy.guarantee import left_words
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.privacy.shortened_reports import Shortened
@@ -212,9 +213,7 @@ class Weighed(tuple[Candidate, ...]):
                 f"{one.error:,.3g}",
                 f"{one.messages:,.3g}",
                 f"{one.report_bytes:,}",
-                NO_PROTECTION
-                if math.isinf(one.local_epsilon)
-                else f"epsilon {one.local_epsilon:.3g}",
+                left_words(one.local_epsilon),
             ]
             for one in sorted(self, key=lambda one: one.error)
         ]

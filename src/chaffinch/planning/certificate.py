@@ -78,7 +78,7 @@ def certify(plan: Plan) -> Certificate:
     cut = sum((m.distance for m in mechanisms if isinstance(m, privacy.Shortened)), Fraction(0))
     short = plan.shortfall * plan.rounds
     cost = cutting_cost(cut * plan.rounds, plan.epsilon, shortfall=short)
-    if plan.epsilon >= plan.guarantee.local_epsilon:
+    if plan.epsilon >= plan.promise.local_epsilon:
         cost = 0.0  # neither cutting an own report nor liars take from the local guarantee
     spared = plan.delta * (1 - _ROOM) - cost
     if not spared > 0:
@@ -187,7 +187,7 @@ def _body(plan: Plan, cover: Cover, units: list[int]) -> dict[str, Any]:
 
     ``units`` says how many of the mechanisms that were covered belong to each part.
     """
-    promise, runs = GuaranteeForm.document(plan.guarantee), iter(cover.runs)
+    promise, runs = GuaranteeForm.document(plan.promise), iter(cover.runs)
     grid = None
     if cover.growth is not None:
         numerator, denominator = cover.growth.as_integer_ratio()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import rounded_up
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
 from chaffinch.plans.meaning import odds, promise_words
+from chaffinch.plans.parts import influences
 from chaffinch.plans.protected_units import protected_answers
-from chaffinch.privacy.guarantee import promised
+from chaffinch.privacy.guarantee import left_words, promised
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.questions import Cross
 from chaffinch.wire.document_forms import exact_text
@@ -67,7 +69,17 @@ def _promise(plan: Plan) -> str:
     said = promise_words(
         plan.guarantee, covered, change="any change of it", seen="that can be seen"
     )
-    return f"{said}.{_public_of_everybody(plan)}"
+    return f"{said}.{_asked_for(plan)}{_public_of_everybody(plan)}"
+
+
+def _asked_for(plan: Plan) -> str:
+    """Return what the plan's file promises, where its noise gives less."""
+    if not plan.reached.less:
+        return ""
+    return (
+        f" That is what the noise gives; the plan's file promises epsilon "
+        f"{promised(plan.epsilon, 6)}, as was asked for."
+    )
 
 
 def _public_of_everybody(plan: Plan) -> str:
@@ -88,29 +100,20 @@ def promise_in_odds(plan: Plan) -> str:
 
 
 def _trust(plan: Plan) -> str:
-    local = plan.guarantee.local_epsilon
     if plan.crowd == 1:
         return "This counts on nobody else: it holds even if all others collude."
-    alone = (
-        "nothing protects the answer"
-        if math.isinf(local)
-        else f"an epsilon of {rounded_up(local):g} is left"
-    )
     left = "; ".join(
-        f"{float(share):.0%} honest: {'nothing is claimed' if math.isinf(e) else f'epsilon {e:g}'}"
-        for share, e in plan.shares
+        f"{float(share):.0%} honest: {'nothing is claimed' if math.isinf(e) else left_words(e)}"
+        for share, e in plan.reached.shares
     )
-    most = max(part.influence(plan.slots) for part in plan.parts)
-    counts = any(part.question.shape != "number" for part in plan.parts)
+    stated = "" if plan.reached.less else ", as stated in the plan and checked by `plan --check`"
     named = f" {plan.trust}" if plan.trust else ""
     return (
         f"This counts on {plan.guarantee.crowd_shown}, and on a shuffler that does not collude "
-        f"with the analyzer; if they work together, {alone}.{named} "
-        f"If fewer of these {plan.crowd:,} are honest, as stated in the plan and checked by "
-        f"`plan --check`: {left}. Nothing is released before {plan.reports:,} reports are "
-        f"there.{_dishonest_users(plan)} One dishonest report can move "
-        f"{'a count' if counts else 'the sum'} by at most {rounded_up(most):g} "
-        f"{'people' if counts else 'ranges'}."
+        f"with the analyzer; if they work together, {left_words(plan.guarantee.local_epsilon)} is "
+        f"left.{named} If fewer of these {plan.crowd:,} are honest{stated}: {left}. Nothing is "
+        f"released before {plan.reports:,} reports are there.{_dishonest_users(plan)} One "
+        f"dishonest report can move {_moved(plan.parts, plan.slots)}."
     )
 
 
@@ -191,10 +194,13 @@ def _trusted_centre(plan: Plan, part: Part) -> str:
 
 
 def _influence(plan: Plan, part: Part) -> str:
-    most = rounded_up(part.influence(plan.slots))
-    if part.question.shape == "number":
-        return f"One dishonest report moves the sum by at most {most:g} ranges."
-    return f"One dishonest report moves a count by at most {most:g} people."
+    return f"One dishonest report can move {_moved([part], plan.slots)}."
+
+
+def _moved(parts: Sequence[Part], slots: int) -> str:
+    """Return what one dishonest report moves, in words."""
+    found = influences(parts, slots).items()
+    return " and ".join(f"{what} by at most {most}" for what, most in found)
 
 
 def _choice(plan: Plan) -> str:
@@ -239,11 +245,9 @@ def _compared(one: Candidate, own: float, epsilon: float) -> str:
     ratio = one.error / own
     reasons.append(f"standard error {ratio:.2f} times as large")
     if one.slots:
-        if math.isinf(one.local_epsilon):
-            reasons.append("no protection if shuffler and analyzer collude")
-        elif one.crowd > 1:
-            reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
-        reasons.append(f"one report moves a count by {rounded_up(one.influence):g}")
+        if one.crowd > 1:
+            reasons.append(f"{left_words(one.local_epsilon)} if they collude")
+        reasons.append(f"one report moves {_moved(one.parts, one.slots)}")
     if one.beside:
         reasons.append(one.beside)
     return f"- {one.name}: " + ", ".join(reasons)

@@ -1,22 +1,72 @@
-"""The epsilon that still holds when fewer users are honest, for several shares of them."""
+"""The epsilon that a plan reaches, and the one that still holds when fewer users are honest."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 from chaffinch.charts.rounding import rounded_up
+from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.protocols.tuning import gaussian_mu, gaussian_slope
 
+if TYPE_CHECKING:
+    from chaffinch.plans.plan import Plan
+
+Shares = tuple[tuple[Fraction, float], ...]
 _SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
+_LESS = 0.99
+"""A plan that does not keep such a part of its epsilon with the same delta reaches what it says."""
+
+
+class Reached(NamedTuple):
+    """What the noise of a plan gives, which can be less than its file promises."""
+
+    epsilon: float
+    shares: Shares
+    """For each share of honest users the epsilon that still holds."""
+    less: bool
+    """Whether it is less than promised: then it is a proven upper bound of its own."""
+
+
+def reached(plan: Plan) -> Reached:
+    """Return the epsilons that the noise of a plan gives with its delta.
+
+    A wish for the single report, or noise that comes in whole decoys, can ask for more noise than
+    the promise needs. Nothing here is larger than promised, nor than what a report alone leaves.
+    """
+    whole = plan.mechanism()
+    local = rounded_up(whole.local_epsilon)
+    most = min(plan.epsilon, local)
+    if whole.takes_minutes or _misses(whole, _LESS * most, plan.delta):
+        return Reached(most, _at_most(plan.shares, local), most < plan.epsilon)
+
+    def among(crowd: int) -> Mechanism:
+        return plan.mechanism(Fraction(crowd, plan.crowd))
+
+    epsilon = min(most, smallest_epsilon(whole, plan.delta, _LESS * most))
+    shares = epsilons_of_shares(among, plan.crowd, epsilon, plan.delta) if plan.shares else ()
+    return Reached(epsilon, _at_most(shares, local), epsilon < plan.epsilon)
+
+
+def _misses(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
+    """Return whether an epsilon is not proven to hold."""
+    try:
+        return not mechanism.delta_bound(epsilon) <= delta
+    except GuaranteeNotProven:
+        return True
+
+
+def _at_most(shares: Shares, local: float) -> Shares:
+    return tuple((share, min(epsilon, local)) for share, epsilon in shares)
 
 
 def epsilons_of_shares(
     among: Callable[[int], Mechanism], crowd: int, epsilon: float, delta: float
-) -> tuple[tuple[Fraction, float], ...]:
+) -> Shares:
     """Return the epsilon that still holds with each honest share, rising as the share falls.
 
     ``among`` is what one person is exposed to among so many honest users. Each epsilon is proven

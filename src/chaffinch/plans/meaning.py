@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
+from chaffinch.charts.rounding import error_text
 from chaffinch.privacy.guarantee import Guarantee, promised, right_guesses
-
-NO_PROTECTION = "no protection"
-"""What tables say of an infinite epsilon."""
 
 
 def useless_promise(
@@ -36,7 +34,7 @@ def useless_error(name: str, error: float, reports: int) -> list[str]:
     if 2 * error < reports:
         return []
     said = (
-        f"two standard errors of {name!r} are {2 * error:,.3g} people, in a crowd of "
+        f"two standard errors of {name!r} are {error_text(2 * error)} people, in a crowd of "
         f"{reports:,}: the answer will say nothing."
     )
     return [said]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from chaffinch import privacy
+from chaffinch.charts.rounding import rounded_up
 from chaffinch.errors import InvalidInput
 from chaffinch.plans.honest_share import HonestShare
 from chaffinch.plans.meaning import useless_error
@@ -85,6 +86,24 @@ class Part:
         mechanism = self.protocol.mechanism(self.question, crowd)
         cut = cut_chance(self.protocol.overflow(self.question), crowd * self.protocol.records)
         return privacy.Shortened(mechanism, cut) if cut else mechanism
+
+
+def influences(parts: Sequence[Part], slots: int) -> dict[str, str]:
+    """Return the most that one dishonest report moves a count, and a sum, rounded up.
+
+    A sum is told in ranges: so many times the distance between the bounds of its number.
+
+    >>> from fractions import Fraction
+    >>> from chaffinch.protocols import Flips
+    >>> from chaffinch.questions import Bit
+    >>> influences([Part("member", Bit(), Flips(Fraction(1, 4)))], 1)
+    {'a count': '2 people'}
+    """
+    most: dict[tuple[str, str], float] = {}
+    for one in parts:
+        kind = ("a sum", "ranges") if one.question.shape == "number" else ("a count", "people")
+        most[kind] = max(most.get(kind, 0.0), one.influence(slots))
+    return {what: f"{rounded_up(far):,g} {unit}" for (what, unit), far in sorted(most.items())}
 
 
 def shortfall_of(

@@ -40,7 +40,7 @@ from chaffinch.wire.messages import EMPTY
 from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
-    from chaffinch.planning import Candidate, Certificate, Cost, Prices
+    from chaffinch.planning import Candidate, Certificate, Cost, Prices, Reached
 
 _PLAN_FORMAT = "chaffinch/plan@1"
 
@@ -275,8 +275,8 @@ class Plan:
         return self.crowd * self.contributions
 
     @cached_property
-    def guarantee(self) -> Guarantee:
-        """Return the promise with everything it depends on."""
+    def promise(self) -> Guarantee:
+        """Return what the plan's file promises, with everything it depends on."""
         mechanism = self.mechanism()
         return Guarantee(
             epsilon=self.epsilon,
@@ -287,6 +287,27 @@ class Plan:
             local_epsilon=mechanism.local_epsilon,
             method=mechanism.method,
         )
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Return what holds: the promise, or less where there is more noise than it needs.
+
+        A wish for the single report can ask for that much noise. The file keeps what was asked for.
+
+        >>> import chaffinch as cf
+        >>> target = cf.Target(1.0, 1e-6)
+        >>> made = cf.plan(cf.Bit(), users=10_000, target=target, local_epsilon=4)
+        >>> made.promise.epsilon, made.guarantee.epsilon
+        (1.0, 0.3147)
+        """
+        if not self.reached.less:
+            return self.promise
+        return replace(self.promise, epsilon=self.reached.epsilon, method="upper-bound")
+
+    @cached_property
+    def reached(self) -> Reached:
+        """Return the epsilons that hold with delta: among all honest users, and among fewer."""
+        return planning.reached(self)
 
     @property
     def _counted_on(self) -> str:
@@ -473,7 +494,8 @@ class Plan:
         return f"<Plan {self.title!r} {self.id[:16]} ({parts}), {promise}>"
 
     def __str__(self) -> str:
-        return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
+        asked = f" (promised: epsilon {self.epsilon:g})" if self.reached.less else ""
+        return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}{asked}"
 
     def _repr_html_(self) -> str:
         return planning.plan_html(self)
@@ -550,7 +572,7 @@ def plan_schema() -> dict[str, Any]:
 
 def _built_plan(form: PlanForm) -> Plan:
     said = form.build()
-    promise = said.pop("guarantee")
+    promise = said.pop("promise")
     for follows in MessagesForm.model_fields:
         del said[follows]
     plan = Plan(**said, epsilon=promise.epsilon, delta=promise.delta)

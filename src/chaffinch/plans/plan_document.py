@@ -322,7 +322,7 @@ class PlanForm(Form):
         Listed(at_least=1),
         Field(alias="questions"),
     ]
-    guarantee: Annotated[Guarantee, GuaranteeForm.written()]
+    promise: Annotated[Guarantee, GuaranteeForm.written(), Field(alias="guarantee")]
     shares: Annotated[
         Many[Annotated[tuple[Fraction, float], ShareForm.as_tuple()]], Field(alias="honest_shares")
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -131,6 +131,24 @@ def right_guesses(epsilon: float, delta: float) -> int:
     return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
 
 
+NO_PROTECTION = "no protection"
+"""What is said of an infinite epsilon."""
+_HARDLY_ANY = 5.0
+"""Above this epsilon all but one in a hundred guesses may be right: that is no guarantee."""
+
+
+def left_words(epsilon: float) -> str:
+    """Return what is left of a protection, rounded up, and whether that is anything.
+
+    >>> left_words(3.4761), left_words(227.61), left_words(math.inf)
+    ('epsilon 3.477', 'practically no protection (epsilon 227.7)', 'no protection')
+    """
+    if math.isinf(epsilon):
+        return NO_PROTECTION
+    said = f"epsilon {promised(epsilon, 4)}"
+    return f"practically {NO_PROTECTION} ({said})" if epsilon > _HARDLY_ANY else said
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What is to be promised: chances change by a factor e^``epsilon`` and ``delta`` at most.
@@ -175,18 +193,29 @@ class Guarantee:
         return Odds(50, right - 50, 100 - right)
 
     @property
+    def within_local(self) -> Guarantee:
+        """Return it with at most the local epsilon, which holds whoever else is honest."""
+        if self.epsilon <= self.local_epsilon:
+            return self
+        return replace(self, epsilon=self.local_epsilon, method="upper-bound")
+
+    @property
     def crowd_shown(self) -> str:
         """Return the crowd, its numbers as people write them."""
         return commas_in(self.crowd)
 
     def __str__(self) -> str:
-        local = _rounded_text(self.local_epsilon, 4, up=True)
-        if math.isinf(self.local_epsilon):
-            local = "infinite (no protection)"
         return (
             f"{self._begin}; crowd: {self.crowd_shown}; "
-            f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
+            f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {self._local}"
         )
+
+    @property
+    def _local(self) -> str:
+        number = _rounded_text(self.local_epsilon, 4, up=True)
+        number = "infinite" if math.isinf(self.local_epsilon) else number
+        said = left_words(self.local_epsilon).partition(NO_PROTECTION)
+        return f"{number} ({said[0]}{said[1]})" if said[1] else number
 
     @property
     def of_one_party(self) -> str:
@@ -215,17 +244,13 @@ class Guarantee:
             "Of 100 people who guess which of two answers was given, at most "
             f"{self.odds.right} are right; a coin gets 50."
         )
-        local = _rounded_text(self.local_epsilon, 4, up=True)
         rows = [
             ("epsilon", promised(self.epsilon, 6)),
             ("delta", promised(self.delta, 3)),
             ("neighbours", self.neighbours),
             ("view", self.view),
             ("crowd", self.crowd_shown),
-            (
-                f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}",
-                "infinite (no protection)" if math.isinf(self.local_epsilon) else local,
-            ),
+            (f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}", self._local),
             ("method", f"{self.method} ({'proven' if self.proven else 'not proven'})"),
         ]
         title = "Differential privacy" + " (not proven)" * (not self.proven)

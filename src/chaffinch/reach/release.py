@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,10 @@ from chaffinch.charts.rounding import (
     promise_text,
 )
 from chaffinch.errors import InvalidInput
-from chaffinch.plans.meaning import NO_PROTECTION
 from chaffinch.privacy import Guarantee
+from chaffinch.privacy.guarantee import left_words
 from chaffinch.reach.planning.audience import Audience, Group, usual_groups
-from chaffinch.reach.planning.reach_explanation import GUESS, HARDLY_ANY, left_words, protected_ids
+from chaffinch.reach.planning.reach_explanation import GUESS, protected_ids
 from chaffinch.release.headlines import overlap_headline, reach_headline
 from chaffinch.release.publication import Publication
 from chaffinch.release.release_document import (
@@ -207,15 +206,14 @@ def _trust_sentence(release: ReachRelease) -> str:
     if release.shuffler_guarantee is not None:
         return _shuffler_sentence(release, release.shuffler_guarantee)
     if len(release.publishers) == 1:
-        left = _left_clause(release.guarantee.local_epsilon, "an id")
         return (
             "It counts on the publisher flipping its bits and keeping the campaign key from the "
-            f"analyzer; with the key, {left}."
+            f"analyzer; with the key, an id has {left_words(release.guarantee.local_epsilon)} left."
         )
-    left = _left_clause(release.colluding_epsilon, "an id at the other publishers")
     return (
         "It counts on every publisher flipping its bits, and on none of them giving the campaign "
-        f"key to the analyzer; if one does, {left}."
+        "key to the analyzer; if one does, an id at the other publishers has "
+        f"{left_words(release.colluding_epsilon)} left."
     )
 
 
@@ -233,17 +231,9 @@ def _shuffler_sentence(release: ReachRelease, promise: Guarantee) -> str:
     return f"{alone}; if a publisher helps it, an id at the other publishers has {left}."
 
 
-def _left_clause(epsilon: float, protected: str) -> str:
-    if math.isinf(epsilon):
-        return f"nothing would protect {protected}"
-    weak = ", which is as good as nothing" if epsilon > HARDLY_ANY else ""
-    left = promise_text(epsilon, 4)
-    return f"only the flips would protect {protected}, with an epsilon of {left}{weak}"
-
-
 def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
-    local = _epsilon_term(release.guarantee.local_epsilon)
-    left = _epsilon_term(release.colluding_epsilon)
+    local = left_words(release.guarantee.local_epsilon)
+    left = left_words(release.colluding_epsilon)
     promise, several = release.shuffler_guarantee, len(release.publishers) > 1
     if promise is None:
         yield "Against the key", f"{local} for an id at all publishers, if the analyzer has the key"
@@ -260,10 +250,6 @@ def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
     yield "Against the shuffler", f"{alone}, {by}"
     helped = f"{left} for an id at the other publishers" if several else f"{local} for an id"
     yield "Against shuffler and key", f"{helped}, if a publisher tells it the campaign key"
-
-
-def _epsilon_term(value: float) -> str:
-    return NO_PROTECTION if math.isinf(value) else f"epsilon {promise_text(value, 4)}"
 
 
 def _filter_count(release: ReachRelease) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_OF_GROUPS_ONLY, ROWS_ONLY, protected_answers
 from chaffinch.privacy import Guarantee
+from chaffinch.privacy.guarantee import left_words
 from chaffinch.questions import MISSING
 from chaffinch.release.crossed import crossed_sections, margin_advice
 from chaffinch.release.headlines import (
@@ -200,11 +200,7 @@ def _trust_sentence(release: Release) -> str:
     if promise.view == _ALONE:
         return "It counts on nobody else: it holds even if all others collude."
     local = promise.local_epsilon
-    left = (
-        "nothing protects a single answer"
-        if math.isinf(local)
-        else f"an epsilon of {promise_text(local, 4)} is left"
-    )
+    left = f"{left_words(local)} is left"
     if release.trust:
         return f"It counts on {promise.crowd_shown}. {release.trust} If they work together, {left}."
     return (
@@ -231,10 +227,7 @@ def _local_terms(release: Release) -> Iterator[Pair]:
     if _held_here(release):
         return
     local, what = _whole_promise(release).local_epsilon, "if shuffler and analyzer collude"
-    if math.isinf(local):
-        yield "Local epsilon", f"infinite (no protection {what})"
-    else:
-        yield "Local epsilon", f"{promise_text(local, 4)} (what is left {what})"
+    yield "Local epsilon", f"{left_words(local)} is left {what}"
 
 
 def _reading_advice(release: Release) -> tuple[str, ...]:
@@ -332,13 +325,18 @@ def _share_section(answer: Answer, number: int) -> Section:
         rows.append(line)
     return Section(
         name=f"question-{number}-answered",
-        heading=f"{answer.question}: shares of those who answered",
+        heading=shares_heading(answer.question),
         caption=f"in % of those who answered; {MISSING} in % of all",
         label="value",
         rows=tuple(rows),
         unit="%",
         counted=False,
     )
+
+
+def shares_heading(question: str) -> str:
+    """Return what stands above the shares of those who answered."""
+    return f"{question}: shares of those who answered"
 
 
 def _count_lines(answer: Answer) -> Iterator[Line]:

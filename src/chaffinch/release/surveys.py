@@ -311,7 +311,7 @@ class Release(Publication):
         return cls(
             plan_id=plan.id,
             title=plan.title,
-            guarantee=plan.guarantee,
+            guarantee=plan.promise.within_local,
             rounds=plan.rounds,
             reports=tally.present,
             batch=tally.name,

@@ -234,7 +234,7 @@ def guessing_game(
         first=_text(part.question, pair[0]),
         second=_text(part.question, pair[1]),
         people=others.people + 1,
-        promise=right_guesses(plan.epsilon, plan.delta),
+        promise=right_guesses(plan.guarantee.epsilon, plan.delta),
         _told=told,
         _truths=(truths[0], truths[1]),
     )

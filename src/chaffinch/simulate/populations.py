@@ -7,19 +7,26 @@ a billion people take no more room than ten.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidInput, checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans import expansion
-from chaffinch.plans.expansion import answers_of_parts, square_shares
+from chaffinch.plans.expansion import (
+    GAP_SHARE,
+    answers_of_parts,
+    counts_gaps,
+    square_shares,
+)
 from chaffinch.plans.parts import Part
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
-from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
+from chaffinch.questions import MISSING, QUESTIONS, Number, Question, asked_apart
+from chaffinch.release.survey_statement import ANSWERED, shares_heading
 from chaffinch.simulate.seeded import generator
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.read import Table, open_table
@@ -51,8 +58,53 @@ class Population:
         ]
         if asked != held:
             raise InvalidInput("population", "one that answers the plan's questions", held)
+        for part, truth, after in zip_longest(plan.parts, self.truths, self.truths[1:]):
+            if not counts_gaps(part.question):
+                continue
+            if (truth.counts < gaps_of(truth.numbers_apart, int(after.counts[0]))).any():
+                rule = "one whose people without a number send the middle of its range"
+                raise InvalidInput("population", rule, Unquoted("others"))
         if self.people < plan.reports:
             raise InvalidInput("population", f"at least {plan.reports:,} people", self.people)
+
+
+def gaps_of(shares: Floats, silent: int) -> Counts:
+    """Return how many people send each share because they have not answered: all the middle."""
+    return np.where(shares == GAP_SHARE, silent, 0)
+
+
+def _with_gaps(truth: Truth, silent: int, draws: Draws) -> Truth:
+    """Return numbers of which so many are missing: those who answered hold what people held."""
+    told = draws.multinomial(truth.people - silent, truth.counts / truth.people)
+    return replace(truth, counts=told + gaps_of(truth.numbers_apart, silent))
+
+
+def exact_rows(plan: Plan, people: Population) -> dict[tuple[str, str], float]:
+    """Return the exact numbers that rows of a release estimate, by heading and name of a row.
+
+    Known are counts, means, sums, how many answered, and shares of those who did.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for part, truth, after in zip_longest(plan.parts, people.truths, people.truths[1:]):
+        question = part.question
+        if isinstance(question, Number) and part.answers_to is None:
+            # Gaps were sent as the middle of the range: they are taken off again.
+            answered = int(after.counts[1]) if counts_gaps(question) else people.people
+            told = truth.mean * people.people - GAP_SHARE * (people.people - answered)
+            total = question.low * answered + (question.high - question.low) * told
+            found[part.name, "sum"] = total
+            if answered:
+                found[part.name, "mean"] = total / answered
+            if counts_gaps(question):
+                found[part.name, ANSWERED] = float(answered)
+        elif part.answers_to is None:
+            held = dict(zip(part.labels, truth.held(len(part.labels)).tolist(), strict=True))
+            found |= {(part.name, name): float(one) for name, one in held.items()}
+            silent = held.get(MISSING, 0)
+            for name, one in held.items() if MISSING in held else ():
+                of = people.people if name == MISSING else max(1, people.people - silent)
+                found[shares_heading(part.name), name] = 100.0 * one / of
+    return found
 
 
 _Asked = Question | Plan
@@ -192,6 +244,8 @@ def _draw_population(
         shares = np.linspace(0.0, 1.0, _STEPS + 1) if question.shape == "number" else None
         weight = weights(_size(question) if shares is None else len(shares))
         counts = draws.multinomial(people, weight / weight.sum())
+        if answers_to is not None:
+            number = truths[-1] = _with_gaps(truths[-1], int(counts[0]), draws)
         truths.append(Truth(question.shape, people, counts, shares))
         number = truths[-1] if question.shape == "number" else number
     return Population(people, tuple(truths), words)

@@ -22,6 +22,7 @@ from chaffinch.encoding.device import encode_prepared
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.plans.expansion import (
     GAP_SHARE,
+    counts_gaps,
     square_shares,
     tells_answered,
     tells_squares,
@@ -37,6 +38,7 @@ from chaffinch.simulate.populations import (
     column_numbers,
     count_people,
     draw_tallies,
+    gaps_of,
 )
 from chaffinch.simulate.seeded import SeededWords, branch, chosen, generator
 from chaffinch.wire.batches import Counts, new_name
@@ -223,38 +225,49 @@ def _made_up(plan: Plan, answers: Any, shown: int, seed: int) -> _MadeUp:
 
 def _picked(plan: Plan, people: Population, count: int, seed: int) -> _MadeUp:
     """Return some people out of a population; of several questions any people will do."""
-    shown: list[NDArray[Any]] = []
-    truths = []
-    number = 0
-    for place, truth in enumerate(people.truths):
-        number = number if plan.parts[place].answers_to else place
-        picks = generator(seed, "shown people", place)
+    shown: dict[int, NDArray[Any]] = {}
+    left: dict[int, Truth] = {}
+    parts = plan.parts
+
+    def turn(place: int) -> tuple[bool, bool]:
+        """Return whose turn comes later: who answered is known before numbers, squares after."""
+        return not tells_answered(parts[place]), tells_squares(parts[place])
+
+    for place in sorted(range(len(parts)), key=turn):
+        picks, truth = generator(seed, "shown people", place), people.truths[place]
         counts = truth.counts.copy()
-        if tells_squares(plan.parts[place]):
-            told: NDArray[Any] = square_shares(shown[number])
+        told: NDArray[Any]
+        if tells_squares(parts[place]):
+            told = square_shares(shown[place - 1 - tells_answered(parts[place - 1])])
             np.subtract.at(counts, np.searchsorted(truth.numbers_apart, told), 1)
         elif truth.shape == "flags":
             told = np.zeros((count, len(counts)), np.uint8)
             for flag, held in enumerate(truth.counts.tolist()):
                 told[:, flag] = picks.choice(people.people, count, replace=False) < held
             counts -= told.sum(axis=0, dtype=np.int64)
+        elif counts_gaps(parts[place].question):
+            # Who has not answered sends the middle, and all others hold what is left of it.
+            silent = shown[place + 1] == 0
+            gaps = gaps_of(truth.numbers_apart, int(people.truths[place + 1].counts[0]))
+            told = np.full(count, GAP_SHARE)
+            held = _places(counts - gaps, int((~silent).sum()), picks)
+            told[~silent] = truth.numbers_apart[held]
+            np.subtract.at(counts, np.searchsorted(truth.numbers_apart, told), 1)
         else:
-            ends = np.cumsum(counts)
-            places = np.searchsorted(
-                ends, picks.choice(people.people, count, replace=False), side="right"
-            )
-            np.subtract.at(counts, places, 1)
-            told = places if truth.shares is None else truth.shares[places]
-        shown.append(told)
+            held = _places(counts, count, picks)
+            told = held if truth.shares is None else truth.shares[held]
+            np.subtract.at(counts, held, 1)
+        shown[place] = told
         if people.people > count:
-            truths.append(Truth(truth.shape, people.people - count, counts, truth.shares))
-    for place, part in enumerate(plan.parts):
-        # Who has not answered sends the middle; the counts know nothing of one another.
-        if tells_answered(part):
-            shown[place - 1] = np.where(shown[place] == 0, GAP_SHARE, shown[place - 1])
-        elif tells_squares(part) and tells_answered(plan.parts[place - 1]):
-            shown[place] = square_shares(shown[place - 2])
-    return _MadeUp(people, shown, count, None, truths)
+            left[place] = Truth(truth.shape, people.people - count, counts, truth.shares)
+    listed = [shown[place] for place in range(len(parts))]
+    return _MadeUp(people, listed, count, None, [left[place] for place in sorted(left)])
+
+
+def _places(counts: Counts, some: int, picks: np.random.Generator) -> NDArray[Any]:
+    """Return what some people hold, who are drawn from all of these."""
+    drawn = picks.choice(int(counts.sum()), some, replace=False)
+    return np.searchsorted(np.cumsum(counts), drawn, side="right")
 
 
 def _alone(plan: Plan, shown: Sequence[NDArray[Any]], row: int) -> list[Any]:

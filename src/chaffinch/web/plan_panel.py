@@ -21,10 +21,10 @@ from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.planning.wishes import default_delta
-from chaffinch.plans.meaning import NO_PROTECTION, factor, useless_promise
-from chaffinch.plans.parts import Part
+from chaffinch.plans.meaning import factor, useless_promise
+from chaffinch.plans.parts import Part, influences
 from chaffinch.plans.plan import Plan
-from chaffinch.privacy.guarantee import Odds, right_guesses
+from chaffinch.privacy.guarantee import NO_PROTECTION, Odds, left_words, right_guesses
 from chaffinch.protocols import row_name
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.noise import Truth
@@ -89,7 +89,8 @@ def _unused_html(wishes: Sequence[str]) -> Markup:
 
 def promise_html(plan: Plan) -> Markup:
     """Return what each person is promised, in odds, and what it counts on."""
-    right = tag("strong", f"{right_guesses(plan.epsilon, plan.delta)}", class_="odds")
+    reached = plan.guarantee.epsilon
+    right = tag("strong", f"{right_guesses(reached, plan.delta)}", class_="odds")
     sentence = tag(
         "p",
         "Of 100 people who guess which of two answers someone gave, at most ",
@@ -99,8 +100,8 @@ def promise_html(plan: Plan) -> Markup:
         class_="large",
     )
     loss = (
-        f"Privacy loss ε {promise_text(plan.epsilon, 4)}: what one person answers changes the "
-        f"chance of anything that is seen by a factor of at most {factor(plan.epsilon)}, plus "
+        f"Privacy loss ε {promise_text(reached, 4)}: what one person answers changes the "
+        f"chance of anything that is seen by a factor of at most {factor(reached)}, plus "
         f"a chance of {_chance(plan.delta)} (δ)."
     )
     why = [tag("p", one) for one in plan.explain().split("\n\n")]
@@ -116,8 +117,8 @@ def promise_html(plan: Plan) -> Markup:
 
 def _what_ifs(plan: Plan) -> Iterator[Markup]:
     """Yield a button for each thing that may go wrong, with the odds that are left then."""
-    told = [("everyone keeps their role", plan.epsilon)]
-    for share, epsilon in plan.shares:
+    told = [("everyone keeps their role", plan.guarantee.epsilon)]
+    for share, epsilon in plan.reached.shares:
         honest = math.floor(plan.crowd * share)
         told.append((f"only {honest:,} of {plan.crowd:,} are honest", epsilon))
     if plan.view == TOTALS:
@@ -196,9 +197,15 @@ def ways_html(plan: Plan, *, asked_for: bool) -> Markup:
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
-    ours, theirs = ((each.error, each.messages, each.local_epsilon) for each in (one, other))
+    """Return whether a way is better in what is shown of both, and worse in nothing of it."""
+    ours, theirs = map(_compared, (one, other))
     better = ours != theirs and all(mine <= its for mine, its in zip(ours, theirs, strict=True))
-    return better and not one.ruled_out and one.epsilon <= other.epsilon
+    return better and not one.ruled_out
+
+
+def _compared(one: Candidate) -> tuple[float, ...]:
+    shown = one.epsilon, one.error, one.messages, one.local_epsilon
+    return tuple(float(f"{rounded_up(number):.3g}") for number in shown)
 
 
 def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterator[Any]:
@@ -211,9 +218,9 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
         return
     yield f"{one.messages:,.3g}"
     yield f"{one.report_bytes:,}"
-    yield f"{rounded_up(one.influence):,g} {_unit(plan) if _counts(plan) else 'ranges'}"
-    bare = math.isinf(one.local_epsilon)
-    yield tag("b", NO_PROTECTION, class_="leak") if bare else f"ε {rounded_up(one.local_epsilon):g}"
+    yield "; ".join(influences(one.parts, one.slots).values())
+    left = left_words(one.local_epsilon).replace("epsilon ", "ε ")
+    yield tag("b", left, class_="leak") if NO_PROTECTION in left else left
     if chosen:
         yield ""
     elif one.ruled_out:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import time
@@ -12,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from chaffinch import Audience, Target, reach
-from chaffinch.charts.rounding import bytes_for_people, error_text, promise_text
+from chaffinch.charts.rounding import bytes_for_people, error_text
 from chaffinch.errors import InvalidInput
-from chaffinch.plans.meaning import NO_PROTECTION
+from chaffinch.privacy.guarantee import left_words
 from chaffinch.reach.planning.audience import usual_groups
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.planning.reach_planner import CHOICE
@@ -167,7 +166,7 @@ def _helped(plan: ReachPlan) -> str:
 
 
 def _left(epsilon: float) -> str:
-    return NO_PROTECTION if math.isinf(epsilon) else f"ε\u00a0{promise_text(epsilon, 4)}"
+    return left_words(epsilon).replace("epsilon ", "ε\u00a0")
 
 
 def _weighed(plan: ReachPlan, *, wished: bool) -> Markup:

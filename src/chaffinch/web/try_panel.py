@@ -19,11 +19,10 @@ from chaffinch.charts.svg import element
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.noise import Truth
-from chaffinch.questions import Number
 from chaffinch.release.statement import Line
 from chaffinch.release.surveys import Release
 from chaffinch.simulate import Collection, Population, collect, guessing_game, uniform
-from chaffinch.simulate.populations import draw_tallies
+from chaffinch.simulate.populations import draw_tallies, exact_rows
 from chaffinch.web.frame import card, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.planned import planned
@@ -182,7 +181,7 @@ def _added_up(plan: Plan, people: Population) -> Release:
 
 def _out(plan: Plan, people: Population, release: Release, drawn: str = "") -> Markup:
     statement = release.statement()
-    truths = _truths(plan, people)
+    truths = exact_rows(plan, people)
     told = []
     held = known = 0
     for section in statement.sections:
@@ -216,24 +215,6 @@ def _row(line: Line, truth: float | None) -> tuple[str, ...]:
         f"{lower_text(low, line.decimals)} to {upper_text(high, line.decimals)}",
         "" if truth is None else nearest_text(truth, line.decimals),
     )
-
-
-def _truths(plan: Plan, people: Population) -> dict[tuple[str, str], float]:
-    """Return the exact numbers by question and value, as a release names them."""
-    found: dict[tuple[str, str], float] = {}
-    for part, truth in zip(plan.parts, people.truths, strict=True):
-        question = part.question
-        if isinstance(question, Number) and truth.shares is not None:
-            share = float((truth.shares * truth.counts).sum() / max(1, truth.counts.sum()))
-            mean = question.low + share * (question.high - question.low)
-            found[part.name, "mean"] = mean
-            found[part.name, "sum"] = mean * truth.counts.sum()
-        elif truth.shape != "number":
-            held = truth.held(len(part.labels)).tolist()
-            found |= {
-                (part.name, name): float(one) for name, one in zip(part.labels, held, strict=True)
-            }
-    return found
 
 
 # ----------------------------------------------------------------------------

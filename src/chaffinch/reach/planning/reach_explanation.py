@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaffinch.cards import card, paragraph, table
-from chaffinch.charts.rounding import bytes_for_people, promise_text, rounded_up
+from chaffinch.charts.rounding import bytes_for_people, rounded_up
 from chaffinch.plans.meaning import odds, promise_words, useless_promise
-from chaffinch.privacy.guarantee import promised
+from chaffinch.privacy.guarantee import left_words, promised
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Guarantee
@@ -22,20 +22,6 @@ def protected_ids(publishers: int) -> str:
     """
     where = {1: "", 2: ", at both publishers together"}
     return "one id" + where.get(publishers, f", at all {publishers} publishers together")
-
-
-HARDLY_ANY = 10.0
-"""Above this epsilon all but one in twenty thousand guesses may be right."""
-
-
-def left_words(epsilon: float) -> str:
-    """Return what is left of a protection, and whether that is anything.
-
-    >>> left_words(4.8), left_words(22.81)
-    ('epsilon 4.8', 'epsilon 22.81, which is as good as nothing')
-    """
-    weak = ", which is as good as nothing" if epsilon > HARDLY_ANY else ""
-    return f"epsilon {promise_text(epsilon, 4)}{weak}"
 
 
 GUESS = "whether an id is in these audiences or in none of them"
