@@ -108,7 +108,7 @@ def test_a_release_never_says_more_than_a_report_leaves() -> None:
 def test_a_large_epsilon_is_not_called_a_protection(epsilon: float, said: str) -> None:
     assert f"{left_words(epsilon)} is left" == said
     shown = str(replace(wished(None).promise, local_epsilon=epsilon))
-    assert ("no protection" in shown) == (epsilon > 5)
+    assert ("no protection" in shown) == (epsilon > 4.6)
 
 
 def test_people_and_ranges_are_told_apart() -> None:

@@ -72,7 +72,8 @@ class _QuestionOptions:
     """The largest epsilon that may remain if shuffler and analyzer collude, or none for no
     limit."""
     influence: float | None = None
-    """The most by which one dishonest report may move a count, in people."""
+    """The most by which one dishonest report may move a count, in people, or a sum, in ranges
+    [default: half of the reports, and at least 10]."""
     honest: str = "100%"
     """The chance that a person is honest, for everybody except the one protected. Below 100% the
     plan waits for more reports, so that nearly always at least --users of them are honest."""

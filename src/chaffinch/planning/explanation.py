@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chaffinch.charts.rounding import rounded_up
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
+from chaffinch.plans.expansion import counts_gaps
 from chaffinch.plans.meaning import odds, promise_words
 from chaffinch.plans.parts import influences
 from chaffinch.plans.protected_units import protected_answers
@@ -146,7 +147,17 @@ def _sending(plan: Plan, part: Part) -> str:
 
 def _exactness(plan: Plan, part: Part) -> str:
     error = part.standard_error(plan.reports)
-    if part.question.shape == "number":
+    if counts_gaps(part.question):
+        # Half of the people are half of what a mean is divided by; and far from the middle, where
+        # gaps are sent to, the error of their count is felt, too.
+        answered = plan.parts[plan.parts.index(part) + 1].standard_error(plan.reports)
+        worst = math.hypot(error, 0.5 * answered) / (0.5 * plan.reports)
+        exact = (
+            f"the mean of those who answered has a standard error of {error / plan.reports:.3g} of "
+            f"the range if everybody answers and it is in the middle, of {worst:.3g} if half do "
+            "and it is at an end, and of more if fewer do"
+        )
+    elif part.question.shape == "number":
         exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range"
     else:
         exact = (
@@ -169,11 +180,12 @@ def _crossing(plan: Plan, part: Part) -> str:
     )
     if question.measure is not None:
         people, levels = plan.reports / question.groups, len(question.scores)
-        error = group_error(part.standard_error(plan.reports), people, levels)
+        spread = part.standard_error(plan.reports)
+        least, worst = (group_error(spread, people, levels, mean) for mean in (0.5, 0.0))
         told += (
             f"The number is rounded by chance to one of {levels} levels, which moves no mean; the "
-            f"mean of a group of {people:,.0f} people has a standard error of about {error:.3g} "
-            "of the range. "
+            f"mean of a group of {people:,.0f} people who answered has a standard error of about "
+            f"{least:.3g} of the range if it is in the middle, and of {worst:.3g} at an end. "
         )
     return told
 

@@ -71,9 +71,13 @@ def _best_levels(spread: float, people: float, most: int) -> int:
     return min(range(2, max(most, 2) + 1), key=lambda some: group_error(spread, people, some))
 
 
-def group_error(spread: float, people: float, levels: int) -> float:
-    """Return the standard error of the mean of a group, in units of the range."""
-    noise = spread**2 * levels * (levels + 1) / (12.0 * (levels - 1))
+def group_error(spread: float, people: float, levels: int, mean: float = 0.5) -> float:
+    """Return the standard error of the mean of a group who answered, in units of the range.
+
+    It is the smallest for a ``mean`` in the middle of the range, and the largest at its ends.
+    """
+    # Σ (l/(L − 1) − m)² over the levels.
+    noise = spread**2 * levels * ((levels + 1) / (12.0 * (levels - 1)) + (0.5 - mean) ** 2)
     rounding = people / (4.0 * (levels - 1) ** 2)
     return math.sqrt(noise + rounding) / people
 

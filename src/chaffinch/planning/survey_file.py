@@ -68,7 +68,8 @@ delta = 1e-8
 # max_messages = 64     # how many messages of one report may be sealed, on average
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
                         # nothing need be left
-# influence = 2         # the most that one dishonest report may move a count, in people
+# influence = 2         # the most that one dishonest report may move a count, in people; without
+                        # the wish half of all reports, and at least 10
 # protocol = "flips"    # take this one of the table of protocols; also in a question, for that one
 # anyway = true         # also plan what is of no use: no protection, or an error like the crowd
 

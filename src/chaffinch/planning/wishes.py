@@ -378,21 +378,26 @@ def largest_margin(
     return max(margins(parts, reports, alpha, together=together).values())
 
 
-def margin_of(plan: Plan, confidence: float, question: str | None, *, together: bool) -> float:
+def margin_of(
+    plan: Plan, confidence: float, question: str | None, *, together: bool, answered: float
+) -> float:
     """Return how wide the intervals of a release will be; see ``Plan.margin``."""
-    alpha = miss_chance(confidence)
-    found = margins(plan.parts, plan.reports, alpha, together=together)
+    share, alpha = checks.share("share of answers", answered, least=1e-3), miss_chance(confidence)
+    found = margins(plan.parts, plan.reports, alpha, together=together, answered=share)
     return max(found.values()) if question is None else found[plan.part(question).name]
 
 
 def margins(
-    parts: Sequence[Part], reports: int, alpha: float, *, together: bool
+    parts: Sequence[Part], reports: int, alpha: float, *, together: bool, answered: float = 1.0
 ) -> dict[str, float]:
-    """Return the margin of every question by its name."""
+    """Return the margin of every question by its name.
+
+    Of a number whose missing answers are counted it depends on the share who ``answered``.
+    """
     found = {}
     for place, part in enumerate(parts):
         if counts_gaps(part.question):
-            found[part.name] = _margin_of_answered(part, parts[place + 1], reports, alpha)
+            found[part.name] = _margin_of_answered(part, parts[place + 1], reports, alpha, answered)
         elif part.question.shape == "number":
             found[part.name] = _margin_of_mean(part, reports, alpha)
         else:
@@ -419,10 +424,12 @@ def _margin_of_mean(part: Part, reports: int, alpha: float) -> float:
     return (farthest_end(steps.of_sum, trials, alpha * (1.0 - share)) + room) / trials
 
 
-def _margin_of_answered(number: Part, answered: Part, reports: int, alpha: float) -> float:
-    """Return the margin of c + W/C, where C of n people answered and W is n times u."""
-    # With the margins w of W/n and v of C/n, both ends of u/(C/n) are within (w + |u|·v)/(1 − v) of
-    # u, and u is half a range at the most. The two may miss with alpha together.
+def _margin_of_answered(
+    number: Part, answered: Part, reports: int, alpha: float, share: float
+) -> float:
+    """Return the margin of c + W/C, where C is estimated to be a ``share`` s of n people."""
+    # With the margins w of W/n and v of C/n, both ends of W/C are within (w + |W/C|·v)/(s − v) of
+    # it, and W/C is half a range at the most. The two may miss with alpha together.
     own = _margin_of_mean(number, reports, alpha * (1.0 - COUNT_SHARE))
     people = _margin_of_count(answered, reports, alpha * COUNT_SHARE)
-    return (own + 0.5 * people) / (1.0 - people) if people < 1.0 else 1.0
+    return min((own + 0.5 * people) / (share - people), 1.0) if people < share else 1.0

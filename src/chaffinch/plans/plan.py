@@ -452,21 +452,27 @@ class Plan:
         ]
 
     def margin(
-        self, confidence: float = 0.95, *, question: str | None = None, together: bool = False
+        self,
+        confidence: float = 0.95,
+        *,
+        question: str | None = None,
+        together: bool = False,
+        answered: float = 1.0,
     ) -> float:
         """Return how far the intervals of a release reach from its estimates, at the most.
 
         It is a share of the reports for counts and of the range for means: 0.005 is half a percent
         to each side, as ``Error(0.005)`` asks for it. Of several questions it is the largest, or
         that of the ``question`` with this name. ``together`` means the intervals that hold for all
-        values of a question at once.
+        values of a question at once. ``answered`` is the share of people who answer a number whose
+        missing answers are counted, which nobody knows beforehand: with fewer it is less exact.
 
         >>> import chaffinch as cf
         >>> made = cf.plan(cf.Bit(), users=10_000, target=cf.Target(1.0, 1e-6), max_messages=1)
         >>> round(made.margin() * made.reports), round(made.margin(0.99) * made.reports)
         (13, 17)
         """
-        return planning.margin_of(self, confidence, question, together=together)
+        return planning.margin_of(self, confidence, question, together=together, answered=answered)
 
     def cost(
         self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None

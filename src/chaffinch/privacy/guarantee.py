@@ -133,12 +133,12 @@ def right_guesses(epsilon: float, delta: float) -> int:
 
 NO_PROTECTION = "no protection"
 """What is said of an infinite epsilon."""
-_HARDLY_ANY = 5.0
-"""Above this epsilon all but one in a hundred guesses may be right: that is no guarantee."""
 
 
 def left_words(epsilon: float) -> str:
     """Return what is left of a protection, rounded up, and whether that is anything.
+
+    Where all of 100 guesses may be right, which is above 4.6, it is no guarantee.
 
     >>> left_words(3.4761), left_words(227.61), left_words(math.inf)
     ('epsilon 3.477', 'practically no protection (epsilon 227.7)', 'no protection')
@@ -146,7 +146,7 @@ def left_words(epsilon: float) -> str:
     if math.isinf(epsilon):
         return NO_PROTECTION
     said = f"epsilon {promised(epsilon, 4)}"
-    return f"practically {NO_PROTECTION} ({said})" if epsilon > _HARDLY_ANY else said
+    return f"practically {NO_PROTECTION} ({said})" if right_guesses(epsilon, 0.0) == 100 else said
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from chaffinch.planning.as_program import as_program
 from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.planning.wishes import default_delta
+from chaffinch.plans.expansion import counts_gaps
 from chaffinch.plans.meaning import factor, useless_promise
 from chaffinch.plans.parts import Part, influences
 from chaffinch.plans.plan import Plan
@@ -265,6 +266,14 @@ def example_html(plan: Plan) -> Markup:
         "Made-up shares, real whiskers: in at least 95 of 100 collections a value lands within "
         f"± {up(100 * margin)} %"
     )
+    if any(map(counts_gaps, plan.questions.values())):
+        # How exact a mean is follows from how many answered, which nobody knows beforehand.
+        half = plan.margin(answered=0.5)
+        words = (
+            "Made-up shares, real whiskers, if everybody answers: a value lands within "
+            f"± {up(100 * margin)} %, or within ± {up(100 * half)} % if half do"
+        )
+        return join(*drawn, tag("p", f"{words}.", class_="soft"))
     if not _counts(plan):
         words += _in_units(plan, margin, up)
     else:
