@@ -306,3 +306,17 @@ def test_people_and_ranges_of_a_lie_stand_side_by_side() -> None:
     said = re.search(">([0-9.,]+) people; ([0-9.,]+) ranges<", chosen)
     assert said is not None
     assert [float(one) for one in said.groups()] == pytest.approx([people, ranges], rel=1e-3)
+
+
+def test_what_depends_on_the_answers_is_not_promised_of_95_collections() -> None:
+    """How exact a mean is follows from how many answered, or from the size of a group."""
+    said = fragments("plan", text=HEAD + SURVEYS["number with gaps"])["example"]
+    _, plan = planned(HEAD + SURVEYS["number with gaps"], lambda _: None)
+    assert "95 of 100" not in said
+    told = re.search(
+        r"if everybody answers: .* ± ([0-9.]+) %, or within ± ([0-9.]+) % if half", said
+    )
+    assert told is not None
+    margins = [100 * plan.margin(answered=share) for share in (1.0, 0.5)]
+    assert [float(one) for one in told.groups()] == pytest.approx(margins, rel=0.1)
+    assert "in at least 95 of 100" in fragments("plan", text=HEAD + SURVEYS["number"])["example"]

@@ -194,7 +194,7 @@ def _trusted_centre(plan: Plan, part: Part) -> str:
     if len(plan.parts) * plan.rounds * plan.contributions > 1 or plan.crowd == 1:
         return ""
     error = part.standard_error(plan.reports)
-    noises = central_noises(part.question, plan.epsilon, plan.delta)
+    noises = central_noises(part.question, plan.guarantee.epsilon, plan.delta)
     best = min(noises, key=lambda one: one.standard_error)
     unit = "ranges" if part.question.shape == "number" else "people"
     people = people_with_centre(error, plan.reports, best.standard_error)

@@ -71,16 +71,17 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
     that send answers in clear are then no candidates. With ``math.inf`` nothing need be left.
     Without the wish up to twice the error is accepted for reports that then leave at most 4.
-    ``influence`` is the most that one dishonest report may move a count, in people, or a sum, in
-    ranges (unasked: half of the reports, and at least 10). ``max_messages`` bounds the messages
-    of a report that must be sealed, on average; room for more, which is padding, is not counted.
-    ``protocol`` takes one by its name in the table of alternatives, such as "flips, 4 copies" or "local", or the best of those whose
-    names begin so, such as "signed decoys"; of a survey for all questions, or a name for each in
-    a mapping. A plan of no use (a promise that lets everybody guess right, an error as large as
-    the crowd), or with a protocol that was asked for and does not meet a wish, is refused unless
-    it is wanted ``anyway``. The ``view`` is what is seen: "messages" of devices, or "totals" that
-    one party who may see the answers adds up, with noise added once. ``progress`` is told the name
-    of each protocol before it is calibrated.
+    ``influence`` is the most that one dishonest report may move a count, in people, or a sum,
+    in ranges (unasked: half of the reports, and at least 10). ``max_messages`` bounds the
+    messages of a report that must be sealed, on average; room for more, which is padding, is
+    not counted. ``protocol`` takes one by its name in the table of alternatives, such as
+    "flips, 4 copies" or "local", or the best of those whose names begin so, such as "signed
+    decoys"; of a survey for all questions, or a name for each in a mapping. A plan of no use (a
+    promise that lets everybody guess right, an error as large as the crowd), or with a protocol
+    that was asked for and does not meet a wish, is refused unless it is wanted ``anyway``. The
+    ``view`` is what is seen: "messages" of devices, or "totals" that one party who may see the
+    answers adds up, with noise added once. ``progress`` is told the name of each protocol
+    before it is calibrated.
 
     >>> from chaffinch.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)

@@ -29,7 +29,7 @@ from chaffinch.privacy.guarantee import NO_PROTECTION, Odds, left_words, right_g
 from chaffinch.protocols import row_name
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.protocols.noise import Truth
-from chaffinch.questions import MISSING, Cross, Number
+from chaffinch.questions import MISSING, Cross, Number, Question
 from chaffinch.release.crossed import group_label
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.web.frame import code_block, folded, table
@@ -261,27 +261,29 @@ def example_html(plan: Plan) -> Markup:
         join(tag("h3", name) if several else "", _example(plan, name), _cells(plan, name))
         for name in list(plan.questions)[:_MOST_EXAMPLES]
     ]
-    margin = plan.margin()
-    words = (
-        "Made-up shares, real whiskers: in at least 95 of 100 collections a value lands within "
-        f"± {up(100 * margin)} %"
-    )
-    if any(map(counts_gaps, plan.questions.values())):
-        # How exact a mean is follows from how many answered, which nobody knows beforehand.
-        half = plan.margin(answered=0.5)
-        words = (
-            "Made-up shares, real whiskers, if everybody answers: a value lands within "
-            f"± {up(100 * margin)} %, or within ± {up(100 * half)} % if half do"
-        )
-        return join(*drawn, tag("p", f"{words}.", class_="soft"))
-    if not _counts(plan):
-        words += _in_units(plan, margin, up)
-    else:
-        far, unit = margin * plan.reports, _unit(plan)
-        words += f", or {up(far)} {unit}. A value in fewer than {up(2 * far)} {unit} drowns"
-    if all(isinstance(one, Cross) and one.measure for one in plan.questions.values()):
+    if all(map(_is_measured, plan.questions.values())):
         return join(*drawn)
-    return join(*drawn, tag("p", f"{words}.", class_="soft"))
+    return join(*drawn, tag("p", f"{_whiskers(plan)}.", class_="soft"))
+
+
+def _is_measured(question: Question) -> bool:
+    return isinstance(question, Cross) and question.measure is not None
+
+
+def _whiskers(plan: Plan) -> str:
+    """Return how far whiskers reach, and what is taken for granted where that is not certain."""
+    asked, margin = plan.questions.values(), plan.margin()
+    value = "a value, means of groups aside," if any(map(_is_measured, asked)) else "a value"
+    made, within = "Made-up shares, real whiskers", f"lands within ± {up(100 * margin)} %"
+    if any(map(counts_gaps, asked)):
+        # How exact a mean is follows from how many answered, which nobody knows beforehand.
+        half = up(100 * plan.margin(answered=0.5))
+        return f"{made}, if everybody answers: {value} {within}, or within ± {half} % if half do"
+    words = f"{made}: in at least 95 of 100 collections {value} {within}"
+    if not _counts(plan):
+        return words + _in_units(plan, margin, up)
+    far, unit = margin * plan.reports, _unit(plan)
+    return f"{words}, or {up(far)} {unit}. A value in fewer than {up(2 * far)} {unit} drowns"
 
 
 def _cells(plan: Plan, name: str) -> Markup:
