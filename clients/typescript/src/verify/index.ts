@@ -1,0 +1,28 @@
+/** Whether a plan protects as much as somebody asks for: proved on this device, or not at all. */
+
+import type { Plan } from "../plan.ts";
+
+/** The most that a device accepts, whatever a plan promises. */
+export interface Within {
+  readonly epsilon: number;
+  readonly delta: number;
+}
+
+/** What was proved, in numbers and as a sentence. */
+export interface Guarantee {
+  readonly epsilon: number;
+  readonly delta: number;
+  readonly sentence: string;
+}
+
+export type Verdict =
+  | { readonly proven: true; readonly guarantee: Guarantee }
+  | { readonly proven: false; readonly reason: string };
+
+export type Verify = (plan: Plan, within: Within) => Verdict | Promise<Verdict>;
+
+/** Prove that one person's answers are protected within these limits, or say why that is not proved. */
+export const verify: Verify = () => ({
+  proven: false,
+  reason: "this version of the client verifies no plan yet",
+});
