@@ -31,7 +31,7 @@ export const freshEphemeral: NewEphemeral = async () => {
 export async function requireCurves(): Promise<void> {
   try {
     await crypto.subtle.generateKey(X25519, false, ["deriveBits"]);
-    await crypto.subtle.importKey("raw", new Uint8Array(32), { name: "Ed25519" }, false, ["verify"]);
+    await crypto.subtle.generateKey({ name: "Ed25519" }, false, ["sign", "verify"]);
   } catch (cause) {
     throw new UnsupportedPlan("this browser lacks X25519 or Ed25519 of Web Crypto: a newer one has them", cause);
   }
