@@ -7,7 +7,8 @@ import { build } from "esbuild";
 
 const shared = { bundle: true, format: "esm", target: "es2022", logLevel: "warning" };
 rmSync("dist", { recursive: true, force: true });
-await build({ ...shared, entryPoints: ["src/index.ts", "src/node.ts"], outdir: "dist", external: ["node:*"], splitting: true });
+await build({ ...shared, entryPoints: ["src/index.ts", "src/node.ts"], outdir: "dist", external: ["node:*"], splitting: true, minify: true, chunkNames: "[name]-[hash]" });
+// All in one file, for a page that names it with its digest.
 await build({ ...shared, entryPoints: ["src/index.ts"], outfile: "dist/client.min.js", minify: true });
 
 if (process.argv[2] === "test") {

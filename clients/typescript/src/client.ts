@@ -30,6 +30,8 @@ export interface Parts {
   readonly words?: Words;
   /** Milliseconds for which a service that does not answer is asked again. */
   readonly patience?: number;
+  /** The most milliseconds before it is asked for the second time. */
+  readonly firstPause?: number;
 }
 
 /** What became of a report. */
@@ -55,6 +57,7 @@ type Seen = { readonly [identity: string]: { readonly serial: string; readonly d
 const LONGEST_PLAN = 64 << 20;
 const LONGEST_REPLY = 1 << 16;
 const PATIENCE = 60_000;
+const FIRST_PAUSE = 1000;
 const REPORTS = "application/vnd.chaffinch.reports";
 
 /** What all reports of a client share. */
@@ -65,6 +68,7 @@ interface Setting {
   readonly fetched: Fetch;
   readonly words: Words;
   readonly patience: number;
+  readonly firstPause: number;
 }
 
 export class Client {
@@ -101,6 +105,7 @@ export class Client {
       outbox: options.outbox ?? browserOutbox(),
       words: parts.words ?? secureWords,
       patience: parts.patience ?? PATIENCE,
+      firstPause: parts.firstPause ?? FIRST_PAUSE,
     });
   }
 
@@ -157,12 +162,13 @@ class Delivery {
   }
 
   async run(signal?: AbortSignal): Promise<void> {
-    const pauses = new Pauses(this.#setting.patience);
+    const pauses = new Pauses(this.#setting.patience, this.#setting.firstPause);
     for (;;) {
       const before = await this.#change((old) => old);
       if (before.state === "arrived") return;
       if (before.state === "given up") throw givenUp();
       const reply = await this.#sendOnce(signal);
+      if (!reply) continue; // It is not what it was a moment ago: look again.
       if (reply.status === 201) return;
       if (!passes(reply)) {
         if (reply.problem !== undefined) throw new Refused(`The first hop refused the report: ${saying(reply)}.`);
@@ -174,34 +180,37 @@ class Delivery {
     }
   }
 
-  async #sendOnce(signal?: AbortSignal): Promise<Reply> {
+  /** The reply to an upload; undefined if there was none to send, because the report has changed. */
+  async #sendOnce(signal?: AbortSignal): Promise<Reply | undefined> {
     const lists = await this.#keyLists(signal);
     if (!Array.isArray(lists)) {
       if (passes(lists)) return lists;
       throw new NotSent(`The report is kept; the first hop did not show the keys of all parties: ${saying(lists)}.`);
     }
     const sealed = await this.#sealed(lists);
+    if (!sealed) return undefined;
     const body = unhex(sealed);
     // Noted before it leaves: after a crash it may have arrived. Then the codes are of no use any more.
     const noted = await this.#change((old) => (old.sealed === sealed ? without(old, "codes", { open: old.open + 1 }) : old));
-    if (noted.sealed !== sealed) return { status: 0, body, retryAfter: 0 }; // Another tab has sealed it anew.
+    if (noted.sealed !== sealed) return undefined; // Another tab has sealed it anew, or sent it.
     const reply = await ask(this.#setting.fetched, `${this.#setting.url}/rounds/${this.#round}/reports`, LONGEST_REPLY, { type: REPORTS, body }, signal);
     if (reply.status === 201) await this.#end("arrived");
     // A service of ours takes a body whole or not at all, and says so itself.
     else if (reply.problem !== undefined) await this.#change((old) => ({ ...old, open: Math.max(0, old.open - 1), seen: true }));
-    if (reply.problem === "outdatedKeys") await this.#unwrap(sealed, signal);
-    return reply;
+    const isOver = reply.problem === "outdatedKeys" && (await this.#unwrap(sealed, signal));
+    return isOver ? undefined : reply;
   }
 
   /** The bytes to send. They are kept before anything of them leaves, and never replaced by others that might count too. */
-  async #sealed(lists: readonly KeyList[]): Promise<string> {
+  async #sealed(lists: readonly KeyList[]): Promise<string | undefined> {
     const keys = lists.map((list) => list.keys[0]);
     const kept = await this.#change((old) => old);
+    if (kept.state !== "waiting") return undefined;
     const opens = kept.payloads?.every((payload) => opensWith(unhex(payload), lists)) ?? false;
     if ((kept.open || kept.seen) && !opens) {
       // Nobody could open it any more, and sealed anew it could count twice.
       await this.#end("given up");
-      throw givenUp();
+      return undefined;
     }
     if (kept.sealed && opens) return kept.sealed;
     const payloads = opens && kept.payloads ? kept.payloads : await this.#payloads(kept, keys);
@@ -212,7 +221,6 @@ class Delivery {
       const untouched = old.sealed === kept.sealed && old.open === kept.open && old.state === "waiting";
       return untouched ? { ...old, payloads, sealed } : old;
     });
-    if (now.state !== "waiting" || !now.sealed) throw new NotSent("Another tab is sending the report.");
     return now.sealed;
   }
 
@@ -224,17 +232,21 @@ class Delivery {
     return found;
   }
 
-  /** Let a report of which no copy was taken have another envelope, if the key of this one is gone. */
-  async #unwrap(sealed: string, signal?: AbortSignal): Promise<void> {
+  /**
+   * Let a report of which no copy was taken have another envelope, if the key of this one is gone.
+   *
+   * True if a copy may have arrived instead: then it is given up.
+   */
+  async #unwrap(sealed: string, signal?: AbortSignal): Promise<boolean> {
     const lists = await this.#keyLists(signal);
-    if (!Array.isArray(lists)) return;
+    if (!Array.isArray(lists)) return false;
     // That a key is outdated anybody on the way can say: only the signed list counts.
     const head = unhex(sealed.slice(0, 14));
-    if (lists[0].keys.some((key: SealingKey) => equal(key.head, head))) return;
+    if (lists[0].keys.some((key: SealingKey) => equal(key.head, head))) return false;
     const now = await this.#change((old) => (old.sealed === sealed && !old.open ? without(old, "sealed", {}) : old));
-    if (now.sealed !== sealed) return;
+    if (now.sealed !== sealed) return false;
     await this.#end("given up");
-    throw givenUp();
+    return true;
   }
 
   /** The keys of all parties as the first hop gives them out now; never older ones than before. */

@@ -90,10 +90,11 @@ export function saying({ status, problem }: Reply): string {
 /** Longer and longer pauses, each of random length, until patience ends. All in milliseconds. */
 export class Pauses {
   readonly #last: number;
-  #pause = 1000;
+  #pause: number;
 
-  constructor(patience: number) {
+  constructor(patience: number, first: number) {
     this.#last = performance.now() + patience;
+    this.#pause = first;
   }
 
   /** Wait before the next try; return false if there is to be none. */

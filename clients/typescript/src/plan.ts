@@ -65,7 +65,7 @@ export async function readPlan(content: string, id: string): Promise<Plan> {
   return planOf(document, id);
 }
 
-function planOf(document: JsonObject, id: string): Plan {
+async function planOf(document: JsonObject, id: string): Promise<Plan> {
   const needed = ["format", "id", "title", "crowd", "questions", "guarantee", "honest_shares", "messages"];
   fields(document, needed, ["public_group", "parties"]);
   if (document.format !== "chaffinch/plan@1") throw new UnsupportedPlan("the plan is of another version");
@@ -74,7 +74,7 @@ function planOf(document: JsonObject, id: string): Plan {
     throw new UnsupportedPlan("the plan is for any of its groups: take the plan of one group");
   }
   const crowd = fields(document.crowd, ["users", "reports", "counted_on", "rounds"], ["contributions", "honest"]);
-  const parts = list(document.questions, 100, 1).map(partOf);
+  const parts = await Promise.all(list(document.questions, 100, 1).map(partOf));
   const fixedSlots = sum(parts.map((part) => (part.encoder.varies ? 0 : part.encoder.slots)));
   const slots = sum(parts.map((part) => part.encoder.slots));
   const messages = fields(document.messages, ["slots", "codes"], ["varying"]);
@@ -107,11 +107,11 @@ function planOf(document: JsonObject, id: string): Plan {
   };
 }
 
-function partOf(document: Json): Part {
+async function partOf(document: Json): Promise<Part> {
   const said = fields(document, ["name", "question", "protocol"], ["answers_to"]);
   const question = questionOf(said.question);
   const protocol = object(said.protocol);
-  const encoder = encoderOf(protocol, question.shape, question.labels);
+  const encoder = await encoderOf(protocol, question.shape, question.labels);
   const countsAnswers = said.answers_to !== undefined;
   if (countsAnswers && question.shape !== "bit") throw new UnsupportedPlan("something that counts answers is no bit");
   return { name: text(said.name), question, encoder, countsAnswers, document: { question: object(said.question), protocol } };

@@ -5,8 +5,6 @@ import type { JsonObject } from "./canonical.ts";
 import { UnsupportedPlan } from "./errors.ts";
 import { grains } from "./exact.ts";
 import { fields, flag, requireFit, whole } from "./reading.ts";
-import { signed } from "./signed.ts";
-import { weighted } from "./weighted.ts";
 import { below, chanceOf, coins, roundByChance, type Chance, type Words } from "./words.ts";
 
 /** What an answer looks like to a protocol: a bit, one of several, several bits, or a share. */
@@ -27,22 +25,22 @@ export interface Encoder {
   table?(): Bursts;
 }
 
-type Maker = (protocol: JsonObject, shape: Shape, labels: number) => Encoder;
+type Maker = (protocol: JsonObject, shape: Shape, labels: number) => Encoder | Promise<Encoder>;
 
 const MOST_SLOTS = 1_000_000;
 const HALF = 1n << 63n;
 
-/** Every protocol for devices, by its name in plans. */
+/** Every protocol for devices, by its name in plans. Noise that is shared out is loaded where it is asked for. */
 export const PROTOCOLS: Readonly<Record<string, Maker>> = {
   flips,
   decoys,
   "flipped-decoys": flippedDecoys,
   encoded,
-  "signed-decoys": signed,
-  weighted,
+  "signed-decoys": async (protocol, shape, labels) => (await import("./shared_noise.ts")).signed(protocol, shape, labels),
+  weighted: async (protocol, shape) => (await import("./shared_noise.ts")).weighted(protocol, shape),
 };
 
-export function encoderOf(protocol: JsonObject, shape: Shape, labels: number): Encoder {
+export async function encoderOf(protocol: JsonObject, shape: Shape, labels: number): Promise<Encoder> {
   const kind = protocol.kind;
   if (typeof kind !== "string" || !Object.hasOwn(PROTOCOLS, kind)) {
     throw new UnsupportedPlan(`the plan has a protocol that this client does not know: ${String(kind).slice(0, 40)}`);

@@ -31,13 +31,13 @@ for (const one of draws.cases) {
   });
 }
 
-test("the tables of noise are those of Python, to the last of 128 bits", () => {
+test("the tables of noise are those of Python, to the last of 128 bits", async () => {
   let tables = 0;
   for (const one of draws.cases) {
     const expected = [...one.tables] as { any: string; number: string; kinds: string }[];
     for (const part of one.plan.questions as unknown as JsonObject[]) {
       const question = questionOf(part.question);
-      const table = encoderOf(part.protocol as JsonObject, question.shape, question.labels).table?.();
+      const table = (await encoderOf(part.protocol as JsonObject, question.shape, question.labels)).table?.();
       if (!table) continue;
       const any = (BigInt(table.any.high) << 32n) | BigInt(table.any.low);
       assert.deepEqual({ any: any.toString(16), number: digestOf(table.numbers), kinds: digestOf(table.kinds) }, expected.shift(), one.name);
@@ -55,12 +55,12 @@ function digestOf(sums: readonly bigint[]): string {
   return createHash("sha256").update(weights.map((weight) => weight.toString(16)).join()).digest("hex");
 }
 
-test("the codes of every vector that shows its words", () => {
+test("the codes of every vector that shows its words", async () => {
   for (const one of codes.cases) {
     const [part] = one.questions as unknown as JsonObject[];
     if (one.questions.length > 1) continue;
     const question = questionOf(part.question);
-    const encoder = encoderOf(part.protocol as JsonObject, question.shape, question.labels);
+    const encoder = await encoderOf(part.protocol as JsonObject, question.shape, question.labels);
     assert.equal(encoder.slots, one.messages.slots, one.name);
     for (const report of one.reports) {
       const words = new Given(report.words.map((word) => `0x${word}`));
