@@ -34,6 +34,7 @@ from chaffinch.services.batch_intake import (
     begun,
     joined,
 )
+from chaffinch.services.cross_origin import open_to_pages
 from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room
@@ -45,6 +46,12 @@ from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_filters import START_LENGTH
 
 _REPORTS, _FILTER = media_types.REPORTS.encode(), media_types.FILTER.encode()
+_FOR_PAGES = (
+    "/v1/plans/{plan}",
+    "/v1/plans/{plan}/key-lists",
+    "/v1/plans/{plan}/rounds/{round}/reports",
+)
+"""What the client of a web page asks for."""
 _CREATED, _UNKNOWN = Response(201), Response(503)
 _FRESH = 0.2
 """Seconds for which a look at the lists of later parties is good."""
@@ -97,13 +104,16 @@ class Collector:
 
     @property
     def _routes(self) -> dict[str, Mapping[str, Handler]]:
-        return {
+        routes: dict[str, Mapping[str, Handler]] = {
             "/v1/plans/{plan}/rounds/{round}/reports": {"POST": self._take_reports},
             "/v1/plans/{plan}/key-lists": {"GET": self._show_key_lists},
             **self._filters.routes,
             **self._desk.routes,
             **self.front.routes,
         }
+        for path in _FOR_PAGES:
+            routes[path] = open_to_pages(self.front, routes[path])
+        return routes
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         head = [_STATUS_LINES[response.status]]
         for name, value in response.headers:
             head += [name, b": ", value, b"\r\n"]
-        if response.status != HTTPStatus.NOT_MODIFIED:
+        if response.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
             head.append(b"content-length: %d\r\n" % len(response.body))
         head.append(b"connection: close\r\n\r\n" if self._is_last else b"\r\n")
         self._transport.write(b"".join(head))
