@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test suite quick test-long mutants bench lint format docs site screenshots lock clean
+.PHONY: help demo flights test suite quick test-long mutants client bench lint format docs site screenshots lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -69,6 +69,10 @@ mutants: $(READY) $(MUTANT_READY)  ## small faults in the sources, each of which
 # One panel, such as `plan`, with PANEL=plan.
 screenshots: $(READY)  ## every page in build/screenshots: phone, tablet, desk; light, dark, paper
 	$(PYTHON) -m tests.web.screenshots build/screenshots $(PANEL)
+
+# Node comes from the package index where there is none; the tests of the client are skipped without.
+client: $(READY)  ## the TypeScript client in clients/typescript/dist, and what its tests need
+	$(PYTHON) -m tests.clients.node
 
 lint: $(READY)  ## style, types and import contracts
 	$(PYTHON) -m ruff check $(SOURCES)
@@ -112,7 +116,7 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf .venv-dev* .venv-bench* .venv-mutants* .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-dev* .venv-bench* .venv-mutants* .mutants .data clients/typescript/node_modules clients/typescript/build clients/typescript/dist build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/chaffinch/sampling/*.so
 

@@ -15,6 +15,9 @@ if (process.argv[2] === "test") {
   rmSync("build", { recursive: true, force: true });
   const tests = readdirSync("test").filter((name) => name.endsWith(".test.ts"));
   await build({ ...shared, entryPoints: tests.map((name) => `test/${name}`), outdir: "build/test", platform: "node", outExtension: { ".js": ".mjs" } });
+  // The same checks for a browser: nothing of Node is in them.
+  const alias = { "node:test": "./test/shims/test.ts", "node:assert/strict": "./test/shims/assert.ts" };
+  await build({ ...shared, entryPoints: ["test/browser.ts"], outfile: "build/browser/checks.js", alias, ignoreAnnotations: true });
 } else {
   const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc");
   const types = ["--emitDeclarationOnly", "--declaration", "--rootDir", "src", "src/index.ts", "src/node.ts"];

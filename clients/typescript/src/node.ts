@@ -1,7 +1,7 @@
 /** What a server has in place of a browser's database: a folder, for one person and nobody else. */
 
-import { link, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
+import { link, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { notKept, type Outbox, type Row } from "./outbox.ts";
@@ -9,27 +9,23 @@ import { notKept, type Outbox, type Row } from "./outbox.ts";
 /**
  * An outbox in a folder, which only its owner can read.
  *
- * A row is a file for each of its versions. A version is made by a link to a file that is complete:
- * of two processes that make the same one only the first succeeds, and the other looks again.
+ * A row is a file for each of its versions: 1, 2, … A version is made by a link to a file that is
+ * complete, and never removed: of two processes that make the same one only the first succeeds, and
+ * the other looks again. What an older version said is removed, and its empty file stays.
  */
 export function fileOutbox(folder: string): Outbox {
   return {
     async update<Kept extends Row>(key: string, change: (old: Kept | undefined) => Kept): Promise<Kept> {
-      const name = createHash("sha256").update(key).digest("hex");
+      const path = join(folder, createHash("sha256").update(key).digest("hex"));
       await mkdir(folder, { recursive: true, mode: 0o700 }).catch(refuse);
-      for (;;) {
-        const versions = await versionsOf(folder, name).catch(refuse);
-        const newest = versions.at(-1) ?? 0;
-        const old = newest ? await readVersion<Kept>(folder, name, newest).catch(refuse) : undefined;
-        if (newest && !old) continue; // Somebody has made a newer one meanwhile.
+      for (let version = 0; ; ) {
+        const [newest, old] = await newestOf<Kept>(path, version).catch(refuse);
         const found = change(old);
         if (found === old) return found;
-        if (!(await writeVersion(folder, name, newest + 1, found).catch(refuse))) continue;
-        // Others may have made this version and a newer one, and removed it again: then theirs count.
-        const isNewest = (await versionsOf(folder, name).catch(refuse)).at(-1) === newest + 1;
-        const outdated = isNewest ? versions : [newest + 1];
-        for (const version of outdated) await rm(join(folder, `${name}.${version}`), { force: true }).catch(refuse);
-        if (isNewest) return found;
+        version = newest;
+        if (!(await write(folder, `${path}.${newest + 1}`, JSON.stringify(found)).catch(refuse))) continue;
+        if (newest) await empty(folder, `${path}.${newest}`).catch(refuse);
+        return found;
       }
     },
   };
@@ -39,39 +35,50 @@ function refuse(cause: unknown): never {
   throw notKept(cause);
 }
 
-async function versionsOf(folder: string, name: string): Promise<number[]> {
-  const found = (await readdir(folder)).filter((one) => one.startsWith(`${name}.`) && /^[0-9]+$/.test(one.slice(65)));
-  return found.map((one) => Number(one.slice(65))).sort((one, other) => one - other);
-}
-
-async function readVersion<Kept extends Row>(folder: string, name: string, version: number): Promise<Kept | undefined> {
-  try {
-    return JSON.parse(await readFile(join(folder, `${name}.${version}`), "utf8")) as Kept;
-  } catch (fault) {
-    if ((fault as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw fault;
+/** The newest version of a row from `version` on, and what it says; 0 and undefined where there is none. */
+async function newestOf<Kept extends Row>(path: string, version: number): Promise<[number, Kept | undefined]> {
+  let said: string | undefined;
+  for (;;) {
+    const next = await readFile(`${path}.${version + 1}`, "utf8").catch((fault: NodeJS.ErrnoException) => {
+      if (fault.code !== "ENOENT") throw fault;
+      return undefined;
+    });
+    if (next !== undefined) [version, said] = [version + 1, next];
+    else if (said) return [version, JSON.parse(said) as Kept];
+    else if (version === 0) return [0, undefined];
+    // An empty one is older: there is one behind it.
+    else throw new Error("a version is missing");
   }
 }
 
-/** Whether this version was made here, durably; false if somebody else was first. */
-async function writeVersion(folder: string, name: string, version: number, row: Row): Promise<boolean> {
-  const draft = join(folder, `draft.${randomUUID()}`);
+/** Make a file, complete and durable; false if somebody else has made it before. */
+async function write(folder: string, path: string, content: string): Promise<boolean> {
+  const draft = await drafted(folder, content);
   try {
-    const file = await open(draft, "wx", 0o600);
-    try {
-      await file.writeFile(JSON.stringify(row));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await link(draft, join(folder, `${name}.${version}`));
-    const entries = await open(folder, "r");
-    await entries.sync().finally(() => entries.close());
-    return true;
+    await link(draft, path);
   } catch (fault) {
     if ((fault as NodeJS.ErrnoException).code === "EEXIST") return false;
     throw fault;
   } finally {
     await rm(draft, { force: true });
   }
+  const entries = await open(folder, "r");
+  await entries.sync().finally(() => entries.close());
+  return true;
+}
+
+async function empty(folder: string, path: string): Promise<void> {
+  await rename(await drafted(folder, ""), path);
+}
+
+async function drafted(folder: string, content: string): Promise<string> {
+  const draft = join(folder, `draft.${randomUUID()}`);
+  const file = await open(draft, "wx", 0o600);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return draft;
 }

@@ -1,14 +1,10 @@
 /** One person, one report: whatever the network, the keys and other tabs do meanwhile. */
 
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { hex } from "../src/bytes.ts";
 import { GuaranteeNotProven, InsecureContext, InvalidAnswer, NotSent, PlanNotTrusted, Refused, UnsupportedPlan } from "../src/errors.ts";
-import { fileOutbox } from "../src/node.ts";
 import type { Outbox } from "../src/outbox.ts";
 import { draw, prepare } from "../src/plan.ts";
 import { FirstHop, memoryOutbox, problem } from "./first_hop.ts";
@@ -305,41 +301,6 @@ test("two tabs at once draw one report, and send the same bytes", async () => {
     await Promise.all(["tea", "water", "coffee"].map(tab));
     assert.equal(new Set(hop.uploads.map(hex)).size, 1);
   }
-});
-
-test("a store that is full: nothing is drawn twice, because nothing is sent", async () => {
-  const hop = await FirstHop.running();
-  const folder = await mkdtemp(join(tmpdir(), "outbox-"));
-  const blocked = join(folder, "file");
-  await (await import("node:fs/promises")).writeFile(blocked, "");
-  const client = await hop.client({}, { outbox: fileOutbox(blocked) });
-  await assert.rejects(client.report("tea"), NotSent);
-  assert.equal(hop.uploads.length, 0);
-  await rm(folder, { recursive: true });
-});
-
-test("a folder as outbox: many at once draw one report; it is private, and survives", async () => {
-  const hop = await FirstHop.running();
-  const folder = await mkdtemp(join(tmpdir(), "outbox-"));
-  const people = Array.from({ length: 8 }, async (_, at) => {
-    const client = await hop.client({}, { outbox: fileOutbox(join(folder, "own")) });
-    await (await client.report(at % 2 ? "tea" : "water")).send();
-  });
-  await Promise.all(people);
-  assert.equal(new Set(hop.uploads.map(hex)).size, 1);
-  const before = hop.uploads.length;
-  await (await (await hop.client({}, { outbox: fileOutbox(join(folder, "own")) })).report("tea")).send();
-  assert.equal(hop.uploads.length, before);
-  assert.equal((await readdir(join(folder, "own"))).length, 2);
-  await rm(folder, { recursive: true });
-});
-
-test("many change one row of a folder at once, and no change is lost", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "outbox-"));
-  const add = () => fileOutbox(folder).update<{ count: number }>("row", (old) => ({ count: (old?.count ?? 0) + 1 }));
-  await Promise.all(Array.from({ length: 60 }, add));
-  assert.deepEqual(await add(), { count: 61 });
-  await rm(folder, { recursive: true });
 });
 
 test("sending can be stopped, and goes on later", async () => {

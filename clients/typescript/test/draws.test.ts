@@ -1,7 +1,6 @@
 /** Reports drawn from the same words as in Python: thousands of each protocol. */
 
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { test } from "node:test";
 
 import codes from "../../../tests/vectors/codes.json" with { type: "json" };
@@ -9,6 +8,7 @@ import draws from "../../../tests/vectors/draws.json" with { type: "json" };
 import { draw, prepare, readPlan } from "../src/plan.ts";
 import { encoderOf, PROTOCOLS } from "../src/protocols.ts";
 import { questionOf, type Answer } from "../src/questions.ts";
+import { hex, sha256, utf8 } from "../src/bytes.ts";
 import type { JsonObject } from "../src/canonical.ts";
 import { Given, Seeded } from "./words.ts";
 
@@ -16,16 +16,16 @@ for (const one of draws.cases) {
   test(`the same reports as in Python: ${one.name}`, async () => {
     const plan = await readPlan(JSON.stringify(one.plan), one.plan.id);
     const words = new Seeded(one.seed);
-    const digest = createHash("sha256");
+    const lines: string[] = [];
     let [messages, longest] = [0, 0];
     for (let number = 0; number < one.reports; number++) {
       const answer = one.answers[number % one.answers.length] as Answer;
       const report = draw(plan, prepare(plan, answer), words);
-      digest.update(report.join() + "\n");
+      lines.push(`${report.join()}\n`);
       messages += report.length;
       longest = Math.max(longest, report.length);
     }
-    const found = { words: words.taken, messages, longest, sha256: digest.digest("hex") };
+    const found = { words: words.taken, messages, longest, sha256: hex(await sha256(utf8(lines.join("")))) };
     assert.deepEqual(found, { words: one.words, messages: one.messages, longest: one.longest, sha256: one.sha256 });
     assert.ok(longest <= plan.slots);
   });
@@ -40,7 +40,7 @@ test("the tables of noise are those of Python, to the last of 128 bits", async (
       const table = (await encoderOf(part.protocol as JsonObject, question.shape, question.labels)).table?.();
       if (!table) continue;
       const any = (BigInt(table.any.high) << 32n) | BigInt(table.any.low);
-      assert.deepEqual({ any: any.toString(16), number: digestOf(table.numbers), kinds: digestOf(table.kinds) }, expected.shift(), one.name);
+      assert.deepEqual({ any: any.toString(16), number: await digestOf(table.numbers), kinds: await digestOf(table.kinds) }, expected.shift(), one.name);
       tables++;
     }
     assert.equal(expected.length, 0);
@@ -49,10 +49,10 @@ test("the tables of noise are those of Python, to the last of 128 bits", async (
 });
 
 /** The weights of a table up to the last above 0, as in the vectors. */
-function digestOf(sums: readonly bigint[]): string {
+async function digestOf(sums: readonly bigint[]): Promise<string> {
   const weights = sums.map((sum, at) => sum - (sums[at - 1] ?? 0n));
   while (weights.at(-1) === 0n) weights.pop();
-  return createHash("sha256").update(weights.map((weight) => weight.toString(16)).join()).digest("hex");
+  return hex(await sha256(utf8(weights.map((weight) => weight.toString(16)).join())));
 }
 
 test("the codes of every vector that shows its words", async () => {

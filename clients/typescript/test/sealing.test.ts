@@ -18,7 +18,7 @@ async function pairOf(secret: string): Promise<Ephemeral> {
   const pkcs8 = joined([unhex("302e020100300506032b656e04220420"), unhex(secret)]);
   const key = await crypto.subtle.importKey("pkcs8", pkcs8, { name: "X25519" }, true, ["deriveBits"]);
   const { x } = await crypto.subtle.exportKey("jwk", key);
-  return { privateKey: key, public: new Uint8Array(Buffer.from(x as string, "base64url")) };
+  return { privateKey: key, public: Uint8Array.from(atob((x as string).replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0)) };
 }
 
 function given(secrets: readonly string[]): () => Promise<Ephemeral> {

@@ -1,0 +1,1 @@
+"""Clients in other languages: their own tests, and whole collections with them."""
