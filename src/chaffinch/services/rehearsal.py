@@ -241,10 +241,10 @@ def send_crowd(stage: _Stage, people: int, progress: Progress) -> None:
     client.send_many(reports, data=b"made-up people", round=1, progress=progress)
 
 
-def wait_for_release(stage: _Stage) -> list[bytes]:
+def wait_for_release(stage: _Stage, *, patience: float = _PATIENCE) -> list[bytes]:
     """Return the releases as the analyzer hands them out, when there is one."""
     analyzer, plan_id = stage.parties.analyzer, stage.plan.id
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         listed = _fetch(analyzer.url("v1", "plans", plan_id, "releases"))
         found = json.loads(listed)["releases"] if listed else []
@@ -255,7 +255,7 @@ def wait_for_release(stage: _Stage) -> list[bytes]:
             ]
         time.sleep(0.1)
     raise StorageFault(
-        f"The analyzer must hand out a release within {_PATIENCE:g} seconds. Got none.",
+        f"The analyzer must hand out a release within {patience:g} seconds. Got none.",
         hint=f"look at {stage.folder}: `chaffinch status --config` shows where the reports are",
     )
 
