@@ -22,9 +22,8 @@ from chaffinch.encoding.device import encode_with
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
-from chaffinch.protocols.bursts import Bursts
+from chaffinch.protocols.bursts import Bursts, SharedNoise
 from chaffinch.protocols.signed import Digit
-from chaffinch.protocols.weighted import Weighted
 from chaffinch.questions import Bit, Choice, Cross, Number
 from chaffinch.wire.messages import EMPTY
 from tests.engines.plans import plan_of
@@ -128,13 +127,8 @@ def _case(name: str, seed: int) -> dict[str, Any]:
 
 
 def _tables(question: Any, protocol: Any) -> list[dict[str, Any]]:
-    if isinstance(protocol, Signed):
-        made = protocol._table(len(protocol.labels(question))).bursts  # noqa: SLF001 - to show it
-    elif isinstance(protocol, Weighted):
-        made = protocol._noise.bursts  # noqa: SLF001 - to show it
-    else:
-        return []
-    return [_table(made)]
+    shares_noise = isinstance(protocol, SharedNoise)
+    return [_table(protocol.bursts(question))] if shares_noise else []
 
 
 def _table(made: Bursts) -> dict[str, Any]:
