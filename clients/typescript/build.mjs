@@ -11,6 +11,13 @@ await build({ ...shared, entryPoints: ["src/index.ts", "src/node.ts"], outdir: "
 // All in one file, for a page that names it with its digest.
 await build({ ...shared, entryPoints: ["src/index.ts"], outfile: "dist/client.min.js", minify: true });
 
+const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc");
+const types = ["--emitDeclarationOnly", "--declaration", "--rootDir", "src", "src/index.ts", "src/node.ts"];
+const options = ["--ignoreConfig", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "--lib", "es2022,dom,dom.iterable", "--types", "node", "--strict", "--exactOptionalPropertyTypes", "--allowImportingTsExtensions", "--rewriteRelativeImportExtensions", "--outDir", "dist"];
+const { status } = spawnSync(process.execPath, [tsc, ...types, ...options], { stdio: "inherit" });
+if (status) process.exit(status);
+if (existsSync("../../LICENSE")) copyFileSync("../../LICENSE", "LICENSE");
+
 if (process.argv[2] === "test") {
   rmSync("build", { recursive: true, force: true });
   const tests = readdirSync("test").filter((name) => name.endsWith(".test.ts"));
@@ -19,11 +26,4 @@ if (process.argv[2] === "test") {
   const alias = { "node:test": "./test/shims/test.ts", "node:assert/strict": "./test/shims/assert.ts" };
   await build({ ...shared, entryPoints: ["test/browser.ts"], outfile: "build/browser/checks.js", alias, ignoreAnnotations: true });
   await build({ ...shared, entryPoints: ["test/unproved.ts"], outfile: "build/browser/unproved.js" });
-} else {
-  const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc");
-  const types = ["--emitDeclarationOnly", "--declaration", "--rootDir", "src", "src/index.ts", "src/node.ts"];
-  const options = ["--ignoreConfig", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "--lib", "es2022,dom,dom.iterable", "--types", "node", "--strict", "--exactOptionalPropertyTypes", "--allowImportingTsExtensions", "--rewriteRelativeImportExtensions", "--outDir", "dist"];
-  const { status } = spawnSync(process.execPath, [tsc, ...types, ...options], { stdio: "inherit" });
-  if (status) process.exit(status);
-  if (existsSync("../../LICENSE")) copyFileSync("../../LICENSE", "LICENSE");
 }

@@ -79,10 +79,21 @@ def run(*words: str, cwd: Path = FOLDER) -> str:
     """Run a program with Node and return what it says; fail with that if it fails."""
     found = _commands()
     assert found is not None
+    return _said([found[0], *words], cwd, found[0])
+
+
+def npm(*words: str, cwd: Path) -> str:
+    """Run npm and return what it says; fail with that if it fails."""
+    found = _commands()
+    assert found is not None
+    return _said([*found[1], "--no-audit", "--no-fund", *words], cwd, found[0])
+
+
+def _said(command: list[str], cwd: Path, node: str) -> str:
     done = subprocess.run(
-        [found[0], *words],
+        command,
         cwd=cwd,
-        env=_with(found[0]),
+        env=_with(node),
         capture_output=True,
         text=True,
         check=False,
