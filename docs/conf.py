@@ -25,6 +25,7 @@ exclude_patterns = [
     ".*",
     "benchmarks",
     "build",
+    "clients",
     "examples",
     "requirements",
     "src",

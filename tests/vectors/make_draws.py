@@ -2,7 +2,7 @@
 
 ``draws.json`` has whole plans, answers, seeds of random words, and of the codes of all reports one
 digest. A client in another language draws the same reports from the same words, or it is wrong.
-``README.md`` beside it says how.
+docs/reference/vectors.md says how.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.engines.plans import plan_of
 from tests.vectors.make_codes import CASES as BASIC
 
 FILE = Path(__file__).with_name("draws.json")
-SOURCE = "made by tests/vectors/make_draws.py; tests/vectors/README.md says how"
+SOURCE = "made by tests/vectors/make_draws.py; docs/reference/vectors.md says how"
 REPORTS = 2000
 """Of each case."""
 _FLIP, _DIGIT = Fraction(1, 4), Digit(Fraction(7, 8), (Fraction(1, 2),), 2)
