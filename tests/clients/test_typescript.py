@@ -26,7 +26,9 @@ def test_types_are_strict() -> None:
 
 def test_all_checks_pass_in_node() -> None:
     folder = node.built()
-    said = node.run("--test", "--test-reporter=tap", "build/test/")
+    # Named one by one: versions of Node differ in what a folder means.
+    files = sorted(map(str, (folder / "build" / "test").glob("*.mjs")))
+    said = node.run("--test", "--test-reporter=tap", *files)
     passed = re.search(r"^# pass (\d+)$", said, flags=re.MULTILINE)
     assert passed is not None
     assert int(passed[1]) == len(re.findall(r"^ok ", said, flags=re.MULTILINE)) > 60
