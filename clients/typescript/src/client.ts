@@ -6,7 +6,7 @@ import { ask, passes, Pauses, saying, type Fetch, type Reply } from "./exchange.
 import { requireCurves } from "./hpke.ts";
 import { LONGEST_LISTS, NotTheKeys, readKeyLists, type KeyList, type SealingKey } from "./keys.ts";
 import { browserOutbox, type Outbox } from "./outbox.ts";
-import { draw, prepare, readPlan, type Plan } from "./plan.ts";
+import { draw, namesOf, prepare, readPlan, type Plan } from "./plan.ts";
 import type { Answer } from "./questions.ts";
 import { itemsOf, namesIn, payloadOf, wrap } from "./sealing.ts";
 import type { Guarantee, Verify, Within } from "./verify/index.ts";
@@ -213,9 +213,11 @@ class Delivery {
       return undefined;
     }
     if (kept.sealed && opens) return kept.sealed;
-    const payloads = opens && kept.payloads ? kept.payloads : await this.#payloads(kept, keys);
+    const payloads = opens && kept.payloads ? kept.payloads : await this.#payloads(kept, keys).catch(notSealed);
     let sealed = "";
-    for (const payload of payloads) sealed += hex(await wrap(this.#setting.plan, this.#round, keys[0], unhex(payload)));
+    for (const payload of payloads) {
+      sealed += hex(await wrap(this.#setting.plan, this.#round, keys[0], unhex(payload)).catch(notSealed));
+    }
     const now = await this.#change((old) => {
       // Of two tabs that seal at once the first one counts.
       const untouched = old.sealed === kept.sealed && old.open === kept.open && old.state === "waiting";
@@ -280,6 +282,10 @@ function without(kept: Kept, field: "codes" | "sealed", changed: Partial<Kept>):
   return { ...rest, ...changed } as Kept;
 }
 
+function notSealed(cause: unknown): never {
+  throw new NotSent("The report is kept: it could not be sealed for the keys of the plan's parties.", cause);
+}
+
 function givenUp(): Refused {
   return new Refused("The report may have arrived, and is given up: sent in another envelope it could count twice.");
 }
@@ -336,7 +342,7 @@ function answersOf(plan: Plan, answer: Answer | readonly Answer[]): readonly Ans
   if (!Array.isArray(answer) || answer.length > plan.contributions) {
     throw new InvalidAnswer(`An answer must be a list of at most ${plan.contributions} answers, one for each report.`);
   }
-  const names = plan.parts.filter((part) => !part.countsAnswers).flatMap((part) => part.question.asked ?? [part.name]);
+  const names = namesOf(plan);
   const silent: Answer = names.length === 1 ? null : Object.fromEntries(names.map((name) => [name, null]));
   return [...(answer as Answer[]), ...Array<Answer>(plan.contributions - answer.length).fill(silent)];
 }

@@ -25,11 +25,12 @@ const STORE = "rows";
 /** The outbox of a web page, in the database of its origin. */
 export function browserOutbox(name = "chaffinch"): Outbox {
   let opened: Promise<IDBDatabase> | undefined;
+  const close = () => (opened = undefined);
   return {
     async update(key, change) {
-      opened ??= open(name);
+      opened ??= open(name, close);
       const database = await opened.catch((cause) => {
-        opened = undefined;
+        close();
         throw notKept(cause);
       });
       return updated(database, key, change);
@@ -37,13 +38,17 @@ export function browserOutbox(name = "chaffinch"): Outbox {
   };
 }
 
-function open(name: string): Promise<IDBDatabase> {
+function open(name: string, closed: () => void): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(STORE);
     request.onsuccess = () => {
       // Another version of this page, or somebody who clears the storage, need not wait for this one.
-      request.result.onversionchange = () => request.result.close();
+      request.result.onversionchange = () => {
+        request.result.close();
+        closed();
+      };
+      request.result.onclose = closed;
       resolve(request.result);
     };
     request.onerror = () => reject(request.error);

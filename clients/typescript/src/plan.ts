@@ -19,8 +19,8 @@ export interface Part {
   readonly name: string;
   readonly question: Question;
   readonly encoder: Encoder;
-  /** Whether this bit, which nobody is asked, says if the number before it was answered. */
-  readonly countsAnswers: boolean;
+  /** The number before it of which this bit, that nobody is asked, says whether it was answered. */
+  readonly answersTo?: string;
   /** Both as they stand in the plan. */
   readonly document: { readonly question: JsonObject; readonly protocol: JsonObject };
 }
@@ -83,8 +83,11 @@ async function planOf(document: JsonObject, id: string): Promise<Plan> {
     messages.slots === slots &&
     messages.codes === sum(parts.map((part) => part.encoder.codes)) &&
     canonical(messages.varying ?? []) === canonical(varying);
-  const gaps = parts.every((part, at) => part.countsAnswers === Boolean(parts[at - 1]?.question.countsGaps) || at === 0);
-  if (!same || !gaps || parts[parts.length - 1].question.countsGaps) throw new UnsupportedPlan("the plan contradicts itself");
+  const gaps = [...parts, undefined].every((part, at) => {
+    const before = parts[at - 1];
+    return part?.answersTo === (before?.question.countsGaps ? before.name : undefined);
+  });
+  if (!same || !gaps) throw new UnsupportedPlan("the plan contradicts itself");
   const promise = object(document.guarantee);
   const parties = document.parties === undefined ? [] : partiesOf(document.parties);
   const contributions = crowd.contributions === undefined ? 1 : whole(crowd.contributions, 2, 10_000);
@@ -112,9 +115,10 @@ async function partOf(document: Json): Promise<Part> {
   const question = questionOf(said.question);
   const protocol = object(said.protocol);
   const encoder = await encoderOf(protocol, question.shape, question.labels);
-  const countsAnswers = said.answers_to !== undefined;
-  if (countsAnswers && question.shape !== "bit") throw new UnsupportedPlan("something that counts answers is no bit");
-  return { name: text(said.name), question, encoder, countsAnswers, document: { question: object(said.question), protocol } };
+  const part = { name: text(said.name), question, encoder, document: { question: object(said.question), protocol } };
+  if (said.answers_to === undefined) return part;
+  if (question.shape !== "bit") throw new UnsupportedPlan("something that counts answers is no bit");
+  return { ...part, answersTo: text(said.answers_to) };
 }
 
 function partiesOf(document: Json): Party[] {
@@ -143,20 +147,28 @@ function sum(numbers: readonly number[]): number {
 export function prepare(plan: Plan, answer: Answer): Prepared[] {
   const given = answersOf(plan, answer);
   const found: Prepared[] = [];
-  plan.parts
-    .filter((part) => !part.countsAnswers)
-    .forEach((part, at) => {
-      const one = part.question.prepare(given[at]);
-      if (!part.question.countsGaps) found.push(one);
-      // A counted gap is sent as the middle of the range, and a bit says that there was no answer.
-      else found.push(...(Number.isNaN(one) ? [0.5, 0] : [one, 1]));
-    });
+  askedOf(plan).forEach((part, at) => {
+    const one = part.question.prepare(given[at]);
+    if (!part.question.countsGaps) found.push(one);
+    // A counted gap is sent as the middle of the range, and a bit says that there was no answer.
+    else found.push(...(Number.isNaN(one) ? [0.5, 0] : [one, 1]));
+  });
   return found;
 }
 
+/** The parts that people are asked. */
+function askedOf(plan: Plan): Part[] {
+  return plan.parts.filter((part) => part.answersTo === undefined);
+}
+
+/** The names under which answers are given. */
+export function namesOf(plan: Plan): string[] {
+  return askedOf(plan).flatMap((part) => part.question.asked ?? [part.name]);
+}
+
 function answersOf(plan: Plan, answer: Answer): readonly Answer[] {
-  const parts = plan.parts.filter((part) => !part.countsAnswers);
-  const names = parts.flatMap((part) => part.question.asked ?? [part.name]);
+  const parts = askedOf(plan);
+  const names = namesOf(plan);
   const plain = typeof answer === "object" && answer !== null && !Array.isArray(answer);
   if (answer === undefined) throw new InvalidAnswer("A missing answer is null.");
   if (parts.length === 1 && !parts[0].question.asked && !(plain && Object.keys(answer).join() === parts[0].name)) return [answer];

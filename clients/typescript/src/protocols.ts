@@ -28,6 +28,8 @@ export interface Encoder {
 type Maker = (protocol: JsonObject, shape: Shape, labels: number) => Encoder | Promise<Encoder>;
 
 const MOST_SLOTS = 1_000_000;
+/** More would keep a device busy for many seconds. */
+const MOST_COINS = 1 << 26;
 const HALF = 1n << 63n;
 
 /** Every protocol for devices, by its name in plans. Noise that is shared out is loaded where it is asked for. */
@@ -111,7 +113,7 @@ function flippedDecoys(protocol: JsonObject, shape: Shape, labels: number): Enco
   const chance = flipChance(protocol);
   const fakes = whole(protocol.decoys, 1, 1000);
   const slots = whole(protocol.slots, 1, MOST_SLOTS);
-  requireFit(shape === "choice");
+  requireFit(shape === "choice" && fakes * labels <= MOST_COINS);
   return {
     codes: labels,
     slots: (1 + fakes) * Math.min(slots, labels),

@@ -277,6 +277,34 @@ test("codes are forgotten as soon as anything leaves", async () => {
   assert.ok([...outbox.rows.values()].every((row) => !("codes" in row)));
 });
 
+test("a key of which everybody would know the secret seals nothing", async () => {
+  const hop = await FirstHop.running();
+  const [key] = hop.operators[1].keys;
+  hop.operators[1].keys = [{ ...key, public: new Uint8Array(32) }];
+  const client = await hop.client();
+  await assert.rejects((await client.report("tea")).send(), NotSent);
+  assert.equal(hop.uploads.length, 0);
+  hop.operators[1].keys = [key];
+  hop.operators[1].serial++;
+  await (await client.report("tea")).send();
+  assert.equal(hop.uploads.length, 1);
+});
+
+test("a bit that counts answers stands behind the number that it is about", async () => {
+  const { questions, messages } = (await FirstHop.running("encoded, and who answered")).document as never as { questions: object[]; messages: object };
+  const refuses = async (changed: object[], slots: number, codes: number) => {
+    const hop = await FirstHop.running("encoded, and who answered", { changed: { questions: changed, messages: { ...messages, slots, codes } } as never });
+    await assert.rejects(hop.client(), UnsupportedPlan);
+  };
+  const [number, bit] = questions;
+  await refuses([bit, number], 5, 2);
+  await refuses([number], 4, 1);
+  await refuses([number, { ...bit, answers_to: "other" }], 5, 2);
+  await refuses([number, bit, bit], 6, 3);
+  const client = await (await FirstHop.running("encoded, and who answered")).client();
+  assert.equal(client.plan.parts.length, 2);
+});
+
 test("key lists that are older than one that was seen, or others of the same number, seal nothing", async () => {
   for (const change of ["older", "other"]) {
     const hop = await FirstHop.running();

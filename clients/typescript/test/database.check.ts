@@ -31,6 +31,18 @@ test("the database: no change of a row is lost, and one that throws changes noth
   assert.deepEqual(await add(), { count: 51 });
 });
 
+test("the database: who deletes it meanwhile starts anew, and nothing hangs", async () => {
+  const outbox = browserOutbox("deleted");
+  const add = () => outbox.update<{ count: number }>("row", (old) => ({ count: (old?.count ?? 0) + 1 }));
+  assert.deepEqual([await add(), await add()], [{ count: 1 }, { count: 2 }]);
+  await new Promise((resolve, reject) => {
+    const request = indexedDB.deleteDatabase("deleted");
+    request.onsuccess = resolve;
+    request.onerror = reject;
+  });
+  assert.deepEqual(await add(), { count: 1 });
+});
+
 test("the database: what it cannot take is not sent", async () => {
   const update = browserOutbox("full").update("row", () => ({ cannot: () => "be kept" }));
   await assert.rejects(update, (fault: Error) => fault.name === "NotSent" || fault.name === "DataCloneError");

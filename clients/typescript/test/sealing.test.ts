@@ -94,6 +94,36 @@ for (const report of wire.reports) {
   });
 }
 
+test("what Python and this client seal opens by one rule, and none of six kinds of damage does", async () => {
+  const suite = new CipherSuite({ kem: new DhkemX25519HkdfSha256(), kdf: new HkdfSha256(), aead: new Aes128Gcm() });
+  const [report] = wire.reports;
+  const recipientKey = (await pairOf(wire.parties.hop1.private)).privateKey;
+  const bound = { layer: "hop1", plan: wire.plan, round: wire.round };
+  const open = async (envelope: Bytes, { layer, plan, round } = bound) => {
+    const head = envelope.slice(0, 7);
+    const label = utf8(`application/vnd.chaffinch;layer=${layer};plan=${plan};round=${round} request\0`);
+    const enc = envelope.slice(7, 39).buffer;
+    const context = await suite.createRecipientContext({ recipientKey, enc, info: joined([label, head]).buffer });
+    return hex(new Uint8Array(await context.open(envelope.slice(39).buffer)));
+  };
+  const own = await wrap({ id: wire.plan, slots: report.slots }, wire.round, await keyOf("hop1"), unhex(report.payload));
+  for (const envelope of [unhex(report.sealed), own]) {
+    assert.equal(await open(envelope), report.payload);
+    const changed = (at: number) => envelope.map((byte, place) => (place === at ? byte ^ 1 : byte)) as Bytes;
+    const broken = [
+      open(changed(0)), // another key
+      open(changed(6)), // another suite
+      open(changed(20)), // another encapsulated key
+      open(changed(envelope.length - 1)), // another tag
+      open(envelope.slice(0, -1)), // cut off
+      open(envelope, { ...bound, round: wire.round + 1 }), // another round
+      open(envelope, { ...bound, plan: "0".repeat(64) }),
+      open(envelope, { ...bound, layer: "analyzer" }),
+    ];
+    for (const one of broken) await assert.rejects(one);
+  }
+});
+
 const PARTIES = wire.key_lists.map((one) => {
   const { identity } = wire.parties[one.party as keyof typeof wire.parties];
   return { name: one.party, identity };
