@@ -106,6 +106,7 @@ bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants,
 	$(PYTHON) -m benchmarks.services
 	$(PYTHON) -m benchmarks.engines
 	$(PYTHON) -m benchmarks.costs
+	$(PYTHON) -m benchmarks.client
 
 lock:  ## choose versions anew and write requirements/*.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)

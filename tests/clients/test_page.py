@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
@@ -135,3 +136,19 @@ def test_everybody_is_counted_once_whatever_the_network_does() -> None:
         assert process.stdout is not None
         release = json.loads(process.stdout.read())
     assert release["reports"] == 5
+
+
+@pytest.mark.long
+def test_fifty_pages_answer_and_the_release_has_them() -> None:
+    client = node.built() / "build" / "browser" / "unproved.js"
+    expect.set_options(timeout=PATIENCE)
+    with browser() as chromium, collection(50, client) as (address, process):
+        for number in range(50):
+            context = person(chromium)
+            page = visit(context, address)
+            answer(page, "yes" if number % 5 else "no")
+            expect(page.locator("#state")).to_have_text(ARRIVED)
+            context.close()
+        assert process.stdout is not None
+        release = json.loads(process.stdout.read())
+    assert release["reports"] == 50

@@ -1,0 +1,1 @@
+"""The client for web pages, beside one of the Distributed Aggregation Protocol."""
