@@ -7,6 +7,7 @@ import { hex } from "../src/bytes.ts";
 import { GuaranteeNotProven, InsecureContext, InvalidAnswer, NotSent, PlanNotTrusted, Refused, UnsupportedPlan } from "../src/errors.ts";
 import type { Outbox } from "../src/outbox.ts";
 import { draw, prepare } from "../src/plan.ts";
+import { questionOf } from "../src/questions.ts";
 import { FirstHop, memoryOutbox, problem } from "./first_hop.ts";
 import { Seeded } from "./words.ts";
 
@@ -303,6 +304,66 @@ test("a bit that counts answers stands behind the number that it is about", asyn
   await refuses([number, bit, bit], 6, 3);
   const client = await (await FirstHop.running("encoded, and who answered")).client();
   assert.equal(client.plan.parts.length, 2);
+});
+
+test("two keys of one id seal nothing", async () => {
+  const hop = await FirstHop.running();
+  const [first] = hop.operators;
+  await first.rotate();
+  const [one, two] = first.known;
+  first.keys = [two, { ...one, id: two.id }];
+  await assert.rejects((await (await hop.client()).report("tea")).send(), NotSent);
+  assert.equal(hop.uploads.length, 0);
+  first.keys = [two, one];
+  await (await (await hop.client()).report("tea")).send();
+});
+
+test("keys that are not there yet are waited for, and a first hop without the plan is not", async () => {
+  const hop = await FirstHop.running();
+  hop.listReplies.push(() => problem("unseenKeys", 503), () => new Response(null, { status: 502 }));
+  await (await (await hop.client()).report("tea")).send();
+  assert.equal(hop.uploads.length, 1);
+  hop.listReplies.push(() => problem("unrecognizedPlan", 404));
+  const before = hop.asked.length;
+  await assert.rejects((await (await hop.client()).report("tea")).send(), NotSent);
+  assert.equal(hop.asked.length, before + 2);
+});
+
+test("a reply that is too long is none", async () => {
+  const hop = await FirstHop.running();
+  hop.replies.push(() => new Response("x".repeat(1 << 17), { status: 400 }));
+  await (await (await hop.client()).report("tea")).send();
+  assert.equal(hop.uploads.length, 2);
+});
+
+test("a report that is longer than services take is not made", async () => {
+  const [question] = (await FirstHop.running("flips of a bit")).document.questions as unknown as { protocol: object }[];
+  const running = (copies: number) => {
+    const questions = [{ ...question, protocol: { ...question.protocol, copies } }];
+    return FirstHop.running("flips of a bit", { hops: 2, changed: { questions, messages: { slots: copies, codes: 1 } } as never });
+  };
+  await assert.rejects((await running(10_000)).client(), UnsupportedPlan);
+  await (await running(9000)).client();
+});
+
+test("answers at and beyond the bounds, unlisted ones, and blanks", () => {
+  const number = { kind: "number", missing: "refuse", low: "0", high: "60", unit: "", clip: false, quantiles: false };
+  const { prepare } = questionOf(number);
+  assert.deepEqual([0, 15, 60].map(prepare), [0, 0.25, 1]);
+  for (const wrong of [-0.001, 60.001, Infinity, NaN, "15", true, null]) assert.throws(() => prepare(wrong), InvalidAnswer);
+  const clipped = questionOf({ ...number, clip: true, missing: "30" });
+  assert.deepEqual([-5, Infinity, null].map(clipped.prepare), [0, 1, 0.5]);
+  const choice = { kind: "choice", missing: "refuse", values: ["tea", "7", "rest"], unknown: "rest" };
+  const open = questionOf(choice);
+  assert.deepEqual(["tea", " tea ", 7, "7", "other", 8].map(open.prepare), [0, 0, 1, 1, 2, 2]);
+  for (const wrong of ["", "  ", null, 7.5, true, ["tea"]]) assert.throws(() => open.prepare(wrong as never), InvalidAnswer);
+  assert.throws(() => questionOf({ ...choice, unknown: null }).prepare("other"), InvalidAnswer);
+  const flags = questionOf({ kind: "flags", missing: "none", names: ["x", "y"] });
+  assert.deepEqual([["y", "x"], [], null, { y: true, x: false }].map((one) => flags.prepare(one as never)), [[0, 1], [], [], [1]]);
+  for (const wrong of [["z"], "x", { z: true }, { x: "yes" }, 1]) assert.throws(() => flags.prepare(wrong as never), InvalidAnswer);
+  const bit = questionOf({ kind: "bit", missing: "yes" });
+  assert.deepEqual([true, "yes", false, "no", null].map(bit.prepare), [1, 1, 0, 0, 1]);
+  for (const wrong of ["maybe", 1, 0, "", "true"]) assert.throws(() => bit.prepare(wrong), InvalidAnswer);
 });
 
 test("key lists that are older than one that was seen, or others of the same number, seal nothing", async () => {

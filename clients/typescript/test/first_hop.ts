@@ -100,6 +100,8 @@ export class FirstHop {
   readonly asked: Asked[] = [];
   /** What happens to the uploads to come; afterwards they are accepted. A reply of undefined is none. */
   readonly replies: ((upload: Bytes) => Response | undefined | Promise<Response | undefined>)[] = [];
+  /** The same for key lists. */
+  readonly listReplies: (() => Response)[] = [];
   readonly id: string;
   readonly document: JsonObject;
   readonly operators: readonly Operator[];
@@ -127,7 +129,7 @@ export class FirstHop {
     const body = init.body as Bytes | undefined;
     this.asked.push({ url, init, ...(body ? { body: body.slice() } : {}) });
     if (url === base) return Response.json(this.document);
-    if (url === `${base}/key-lists`) return new Response(await this.lists());
+    if (url === `${base}/key-lists`) return this.listReplies.shift()?.() ?? new Response(await this.lists());
     const reply = this.replies.shift();
     const made = reply ? await reply(body as Bytes) : new Response(null, { status: 201 });
     if (!made) throw new TypeError("Failed to fetch");
