@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.encoding.device import encode_with
+from chaffinch.plans.expansion import squares_of
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
@@ -35,6 +36,7 @@ REPORTS = 2000
 """Of each case."""
 _FLIP, _DIGIT = Fraction(1, 4), Digit(Fraction(7, 8), (Fraction(1, 2),), 2)
 _LATE = Number(0, 90, missing="count")
+_SPREAD = Number(0, 90, missing="count", spread=True)
 _DAY = Choice(range(1, 8), missing="count", unknown="7")
 CASES: dict[str, tuple[list[tuple[Any, ...]], list[Any]]] = {
     **BASIC,
@@ -61,6 +63,14 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], list[Any]]] = {
             {"x": "no", "day": None, "late": None},
             {"x": "yes", "day": "8", "late": 90},
         ],
+    ),
+    "a number with who answered and its squares": (
+        [
+            ("a", _SPREAD, Encoded(_FLIP, 5, together=True)),
+            ("a (answered)", Bit(), Signed(_FLIP, (), 2, 6, doubled=True), "a"),
+            ("a (squares)", squares_of(_SPREAD), Signed(_FLIP, (_FLIP,), 1, 7, 9), "a"),
+        ],
+        [0, 12.34, 77.7, None, 90],
     ),
     "signed decoys of a number in three digits": (
         [("a", Number(0, 1), Signed(_FLIP, (), 1, 0, 3, (_DIGIT, _DIGIT)))],

@@ -19,7 +19,7 @@ export interface Part {
   readonly name: string;
   readonly question: Question;
   readonly encoder: Encoder;
-  /** The number before it of which this bit, that nobody is asked, says whether it was answered. */
+  /** The number that this follows from, which nobody is asked: a bit, whether it was answered; a number, its square. */
   readonly answersTo?: string;
   /** Both as they stand in the plan. */
   readonly document: { readonly question: JsonObject; readonly protocol: JsonObject };
@@ -83,11 +83,14 @@ async function planOf(document: JsonObject, id: string): Promise<Plan> {
     messages.slots === slots &&
     messages.codes === sum(parts.map((part) => part.encoder.codes)) &&
     canonical(messages.varying ?? []) === canonical(varying);
-  const gaps = [...parts, undefined].every((part, at) => {
-    const before = parts[at - 1];
-    return part?.answersTo === (before?.question.countsGaps ? before.name : undefined);
-  });
-  if (!same || !gaps) throw new UnsupportedPlan("the plan contradicts itself");
+  const follow = parts.filter((part) => part.answersTo === undefined).flatMap(({ name, question }) => [
+    name,
+    ...(question.countsGaps ? [`bit of ${name}`] : []),
+    ...(question.asksSpread ? [`number of ${name}`] : []),
+  ]);
+  const found = parts.map(({ name, answersTo, question }) => (answersTo === undefined ? name : `${question.shape} of ${answersTo}`));
+  const fits = canonical(follow) === canonical(found);
+  if (!same || !fits) throw new UnsupportedPlan("the plan contradicts itself");
   const promise = object(document.guarantee);
   const parties = document.parties === undefined ? [] : partiesOf(document.parties);
   const contributions = crowd.contributions === undefined ? 1 : whole(crowd.contributions, 2, 10_000);
@@ -117,7 +120,7 @@ async function partOf(document: Json): Promise<Part> {
   const encoder = await encoderOf(protocol, question.shape, question.labels);
   const part = { name: text(said.name), question, encoder, document: { question: object(said.question), protocol } };
   if (said.answers_to === undefined) return part;
-  if (question.shape !== "bit") throw new UnsupportedPlan("something that counts answers is no bit");
+  if (question.countsGaps || question.asksSpread) throw new UnsupportedPlan("what follows from a number asks for more");
   return { ...part, answersTo: text(said.answers_to) };
 }
 
@@ -146,14 +149,20 @@ function sum(numbers: readonly number[]): number {
 /** The numbers of one person's answers, for each part of the plan. Draws nothing. */
 export function prepare(plan: Plan, answer: Answer): Prepared[] {
   const given = answersOf(plan, answer);
-  const found: Prepared[] = [];
-  askedOf(plan).forEach((part, at) => {
-    const one = part.question.prepare(given[at]);
-    if (!part.question.countsGaps) found.push(one);
-    // A counted gap is sent as the middle of the range, and a bit says that there was no answer.
-    else found.push(...(Number.isNaN(one) ? [0.5, 0] : [one, 1]));
+  let asked = 0;
+  let before: Prepared = 0;
+  let silent = false;
+  return plan.parts.map(({ question, answersTo }) => {
+    if (answersTo === undefined) {
+      before = question.prepare(given[asked++]);
+      silent = Number.isNaN(before);
+      // A counted gap is sent as the middle of the range.
+      if (silent) before = 0.5;
+      return before;
+    }
+    const fromMiddle = 2 * (before as number) - 1;
+    return question.shape === "bit" ? Number(!silent) : fromMiddle * fromMiddle;
   });
-  return found;
 }
 
 /** The parts that people are asked. */

@@ -17,6 +17,8 @@ export interface Question {
   readonly asked?: readonly string[];
   /** Whether a number is missing is counted by the bit behind it. */
   readonly countsGaps?: boolean;
+  /** Behind a number stands its squared distance from the middle of its range. */
+  readonly asksSpread?: boolean;
   /** Return the answer as a number; NaN for a missing one that is counted by itself. */
   prepare(answer: Answer): Prepared;
   /** Move an answer between two levels to one of them, by chance. */
@@ -120,7 +122,7 @@ function flags(document: Json): Question {
 }
 
 function number(document: Json): Question {
-  const said = fields(document, ["kind", "missing", "low", "high", "unit", "clip", "quantiles"]);
+  const said = fields(document, ["kind", "missing", "low", "high", "unit", "clip", "quantiles"], ["spread"]);
   const [low, high, clip] = [real(said.low), real(said.high), flag(said.clip)];
   const counts = said.missing === "count";
   const gap = counts ? NaN : said.missing === "refuse" ? undefined : share(real(said.missing));
@@ -134,6 +136,7 @@ function number(document: Json): Question {
     shape: "number",
     labels: 0,
     countsGaps: counts,
+    asksSpread: said.spread !== undefined && flag(said.spread),
     prepare(answer) {
       if (answer === null) return gap ?? invalid("given, not missing");
       if (typeof answer !== "number" || Number.isNaN(answer)) return invalid("a number, or null for a missing one");
@@ -148,7 +151,7 @@ function cross(document: Json): Question {
   const parts = list(said.questions, 100, 2).map((one) => fields(one, ["name", "question"]));
   const asked = parts.map((one) => text(one.name));
   const questions = parts.map((one) => questionOf(one.question));
-  const fits = questions.every((one, at) => !one.asked && (one.shape === "bit" || one.shape === "choice" || (one.shape === "number" && at === questions.length - 1)));
+  const fits = questions.every((one, at) => !one.asked && (one.shape === "bit" || one.shape === "choice" || (one.shape === "number" && !one.asksSpread && at === questions.length - 1)));
   const levels = said.levels === null ? 0 : whole(said.levels, 2, 1000);
   const sizes = questions.map((one) => (one.shape === "number" ? levels + Number(one.countsGaps) : one.labels));
   const labels = sizes.reduce((product, size) => product * size, 1);

@@ -11,10 +11,13 @@ import { below, roundByChance, type Words } from "./words.ts";
 type Kind = readonly [digit: number, pluses: number, minuses: number];
 
 export function signed(protocol: JsonObject, shape: Shape, labels: number): Encoder {
-  fields(protocol, ["kind", "ratio", "flood", "cut_for", "room"], ["steps", "finer"]);
+  fields(protocol, ["kind", "ratio", "flood", "cut_for", "room"], ["steps", "finer", "doubled"]);
   const room = whole(protocol.room, 0, 4096);
   const cutFor = whole(protocol.cut_for, 1, Number.MAX_SAFE_INTEGER);
   requireFit((shape === "number") === (protocol.steps !== undefined));
+  // Noise in twos, where every answer is a plus or a minus.
+  const doubled = protocol.doubled !== undefined;
+  requireFit(!doubled || (protocol.doubled === true && (shape === "bit" || shape === "flags")));
   requireFit(protocol.finer === undefined || protocol.steps !== undefined);
   const finer = protocol.finer === undefined ? [] : list(protocol.finer, 10, 1).map((one) => fields(one, ["ratio", "flood", "steps"]));
   const digits = [protocol, ...finer];
@@ -22,7 +25,7 @@ export function signed(protocol: JsonObject, shape: Shape, labels: number): Enco
   const resolution = sizes.reduce((product, size) => product * size) - 1;
   requireFit(resolution <= 1000);
   const values = shape === "bit" || shape === "number" ? 1 : labels;
-  const [kinds, rates] = kindsOf(digits, room);
+  const [kinds, rates] = kindsOf(digits, room, doubled ? 2 : 1);
   let known: Bursts | undefined;
   const table = () => (known ??= bursts(rates, values, cutFor));
 
@@ -67,14 +70,15 @@ export function signed(protocol: JsonObject, shape: Shape, labels: number): Enco
 }
 
 /** The kinds of bursts in the order of their table, with their rates. */
-function kindsOf(digits: readonly JsonObject[], room: number): [Kind[], Rate[]] {
+function kindsOf(digits: readonly JsonObject[], room: number, unit: number): [Kind[], Rate[]] {
   const kinds: Kind[] = [];
   const rates: Rate[] = [];
   digits.forEach((digit, place) => {
     const ratio = ratioOf(digit.ratio);
     for (const plus of [1, 0]) {
-      for (let k = 1; k <= room; k++) kinds.push([place, k * plus, k * (1 - plus)]);
-      rates.push({ ratio, room });
+      const most = Math.floor(room / unit);
+      for (let k = 1; k <= most; k++) kinds.push([place, unit * k * plus, unit * k * (1 - plus)]);
+      rates.push({ ratio, room: most });
     }
     list(digit.flood, 10_000).forEach((rate, at) => {
       const leftOut = 2 * (at + 1) > room;

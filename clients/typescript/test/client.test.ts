@@ -306,6 +306,20 @@ test("a bit that counts answers stands behind the number that it is about", asyn
   assert.equal(client.plan.parts.length, 2);
 });
 
+test("squares stand behind the number that asks for them, and nowhere else", async () => {
+  const name = "a number with who answered and its squares";
+  const { document } = await FirstHop.running(name);
+  const [number, bit, squares] = document.questions as unknown as { question: object; protocol: object }[];
+  const refuses = async (questions: object[]) => {
+    await assert.rejects((await FirstHop.running(name, { changed: { questions } as never })).client(), UnsupportedPlan);
+  };
+  const { spread: _, ...without } = number.question as { spread: boolean };
+  await refuses([number, squares, bit]);
+  await refuses([{ ...number, question: without }, bit, squares]);
+  await refuses([number, bit, { ...squares, question: number.question }]);
+  await (await FirstHop.running(name)).client();
+});
+
 test("two keys of one id seal nothing", async () => {
   const hop = await FirstHop.running();
   const [first] = hop.operators;
