@@ -12,11 +12,23 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from tests.clients import node
 from tests.web.browsing import PATIENCE, browser
 
 _CORE = 12_000
 """Bytes, compressed, of what every page loads."""
+
+
+def test_without_node_tests_are_skipped_aloud_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "_commands", lambda: None)
+    monkeypatch.delenv("CHAFFINCH_REQUIRE_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="make client"):
+        node.built.__wrapped__()
+    monkeypatch.setenv("CHAFFINCH_REQUIRE_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="make client"):
+        node.built.__wrapped__()
 
 
 def test_types_are_strict() -> None:
