@@ -130,3 +130,44 @@ def test_devices_read_dates_too() -> None:
     assert cf.encode("2024-03-05", plan).origin.plan_id == plan.id
     with pytest.raises(InvalidInput, match="part of a date"):
         cf.Choice.of_dates("year")
+
+
+def test_months_of_several_years_stay_apart() -> None:
+    text = HEAD + '[questions.day]\nkind = "choice"\ndates = "year-month"\n'
+    said = text + 'first = "2023-11"\nlast = "2025-01"\n'
+    (question,) = survey_from(said).survey.questions.values()
+    asked = cf.Choice.of_dates("year-month", first="2023-11", last="2025-01")
+    # The months that a device sees in the plan are all it needs, however they were written.
+    assert question == asked == Choice(asked.labels)
+    assert (asked.size, asked.dates) == (15, "year-month")
+    assert asked.labels[asked.number("2024-01-31T08:00")] == "2024-01"
+    assert asked.labels[asked.number(dt.date(2025, 1, 31))] == "2025-01"
+    assert asked.number("2024-12") == 13
+    for beyond in ("2023-10-31", "2025-02-01"):
+        with pytest.raises(InvalidAnswer, match="a date from 2023-11 to 2025-01"):
+            asked.number(beyond)
+    assert Choice(["2024-01", "2024-03"]).dates is None
+    for first, last in ((None, None), ("2024-01", None), ("2024-1", "2024-02"), ("2025", "2024")):
+        with pytest.raises(InvalidInput, match="month must be a year and a month"):
+            cf.Choice.of_dates("year-month", first=first, last=last)
+    with pytest.raises(InvalidInput, match="after the first"):
+        cf.Choice.of_dates("year-month", first="2024-02", last="2024-02")
+    with pytest.raises(InvalidInput, match="first and last"):
+        cf.Choice.of_dates("month", first="2024-01", last="2024-02")
+    for wrong in (text.replace("year-month", "month") + 'first = "2024-01"\n', text):
+        with pytest.raises(InvalidFile, match="first"):
+            survey_from(wrong)
+
+
+def test_a_check_tells_that_years_fall_together() -> None:
+    held = {"day": [f"{2023 + place % 3}-0{1 + place % 9}-05" for place in range(200)]}
+    rules = cf.Target(2, 1e-6)
+    for kind, told in (("month", True), ("quarter", True), ("weekday", False)):
+        plan = cf.plan(cf.Survey({"day": cf.Choice.of_dates(kind)}), users=200, target=rules)
+        said: list[str] = []
+        warned = cf.check(held, plan, tell=said.append).warnings
+        assert any("has dates from 2023 to 2025" in one for one in warned) == told
+        assert any('dates = "year-month"' in one for one in said) == told
+    held = {"day": [day.replace("2023", "2024").replace("2025", "2024") for day in held["day"]]}
+    plan = cf.plan(cf.Survey({"day": dated("month")}), users=200, target=rules)
+    assert cf.check(held, plan).warnings == ()

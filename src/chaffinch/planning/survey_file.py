@@ -29,7 +29,7 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.guarantee import MOST_RECORDS
 from chaffinch.protocols.base import MESSAGES
 from chaffinch.questions import Question, Survey
-from chaffinch.questions.date_bins import DATE_BINS
+from chaffinch.questions.date_bins import date_values
 from chaffinch.tables.dialect import Settings
 from chaffinch.wire.document_forms import Strict
 from chaffinch.wire.documents import guess_of, message_of
@@ -106,7 +106,8 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 # Other kinds:
 # [questions.visited]
 # kind = "choice"
-# dates = "weekday"     # a date counts as its weekday; or month, quarter, hour
+# dates = "weekday"     # a date counts as its weekday; or month, quarter, hour; or year-month
+# first = "2024-01"     # with last = "2025-12": the months of year-month, which keeps years apart
 #
 # [questions.member]
 # kind = "bit"          # yes or no
@@ -132,7 +133,9 @@ class _Bit(BitForm):
 class _Choice(ChoiceForm):
     values: Values = Field(default_factory=list)
     values_file: str | None = None
-    dates: Literal["month", "weekday", "quarter", "hour"] | None = None
+    dates: Literal["month", "weekday", "quarter", "hour", "year-month"] | None = None
+    first: str | None = None
+    last: str | None = None
     column: str | None = None
     by: str | None = None
     protocol: str | None = None
@@ -395,7 +398,12 @@ def _filled(model: _Entry, folder: Path) -> _Entry:
     if sum(given) != 1:
         raise InvalidInput("values", "given, or a values_file, or dates: one of them", sum(given))
     if model.dates is not None:
-        return model.model_copy(update={"values": list(DATE_BINS[model.dates])})
+        values = list(date_values(model.dates, model.first, model.last))
+        return model.model_copy(update={"values": values})
+    if model.first is not None or model.last is not None:
+        raise InvalidInput(
+            "first and last", 'given with dates = "year-month" alone', [model.first, model.last]
+        )
     if model.values_file is None:
         return model
     path = folder / model.values_file

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, Unquoted, checks
-from chaffinch.questions.date_bins import DATE_BINS, bin_of
+from chaffinch.questions.date_bins import YEAR_MONTH, bin_of, date_part, date_values
 
 MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
@@ -202,14 +202,25 @@ class Choice:
                 raise InvalidInput(parameter, f"one of the values{rule}", name)
 
     @classmethod
-    def of_dates(cls, part: str, *, missing: str = REFUSE, unknown: str | None = None) -> Choice:
+    def of_dates(
+        cls,
+        part: str,
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        missing: str = REFUSE,
+        unknown: str | None = None,
+    ) -> Choice:
         """Return a choice of months, weekdays, quarters or hours, which dates answer.
+
+        ``year-month`` keeps years apart: it has the months from ``first`` to ``last``.
 
         >>> Choice.of_dates("weekday", missing="refuse").number("2024-03-05")
         1
+        >>> Choice.of_dates("year-month", first="2023-11", last="2024-04").number("2024-03-05")
+        4
         """
-        bins = DATE_BINS[checks.choice("part of a date", part, tuple(DATE_BINS))]
-        return cls(bins, missing=missing, unknown=unknown)
+        return cls(date_values(part, first, last), missing=missing, unknown=unknown)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -258,9 +269,11 @@ class Choice:
         """Return the number that an unlisted answer has."""
         place = None if self.unknown is None else self.place(self.unknown)
         if place is None and self.dates is not None:
-            shown = "2024-03-05T17:45" if self.dates == "hour" else "2024-03-05"
+            shown = "such as 2024-03-05T17:45" if self.dates == "hour" else "such as 2024-03-05"
+            if self.dates == YEAR_MONTH:
+                shown = f"from {self.values[0]} to {self.values[-1]}, {shown}"
             raise InvalidAnswer(
-                f"a date such as {shown}, or one of the values of the question",
+                f"a date {shown}, or one of the values of the question",
                 hint="say how dates are written: date_format under [table]",
             )
         if place is None:
@@ -288,14 +301,14 @@ class Choice:
 
     @cached_property
     def dates(self) -> str | None:
-        """Return which part of a date is asked where the values are those of ``DATE_BINS``.
+        """Return which part of a date is asked where the values are those of such a part.
 
         Such a choice is answered by dates, too.
 
         >>> Choice(DATE_BINS["quarter"]).number("2024-03-05")
         0
         """
-        return next((kind for kind, bins in DATE_BINS.items() if bins == self.values), None)
+        return date_part(self.values)
 
     @cached_property
     def places(self) -> Mapping[str, int]:

@@ -29,6 +29,7 @@ from chaffinch.questions import (
     Question,
     is_missing,
 )
+from chaffinch.questions.date_bins import MERGES_YEARS, year_of
 from chaffinch.tables.arrays import is_text, plain_array, values_of
 from chaffinch.tables.cell_faults import Faults
 from chaffinch.tables.formats import PlainNumbers
@@ -442,6 +443,9 @@ class _SubstitutionCounter:
                 self.counted.add(how, count)
             if how == "unknown":
                 self.counted.add_near(near_value(self.question, answer), count)
+        if isinstance(self.question, Choice) and self.question.dates in MERGES_YEARS:
+            years = {year_of(self.read(answer)) for answer in compress(answers, times)}
+            self.counted.years |= {year for year in years if year is not None}
 
 
 def _looked_up(law: _Law, array: pa.Array, kind: Any, tell: _SubstitutionCounter) -> NDArray[Any]:

@@ -37,6 +37,8 @@ class Counted:
     clipped: int = 0
     near: dict[str, int] = field(default_factory=dict)
     """How many of the unlisted ones differ from a listed value by their spelling alone."""
+    years: set[int] = field(default_factory=set)
+    """The years of dates that count as a time of any year, as months do."""
 
     def add(self, how: str, count: int) -> None:
         """Count some cells."""
@@ -78,6 +80,7 @@ class Substitutions:
                 found.add(how, count)
             for near, count in counted.near.items():
                 found.add_near(near, count)
+            found.years |= counted.years
 
     def of(self, question: str) -> dict[str, Counted]:
         """Return what was counted of a question's columns, where there was something."""
@@ -102,6 +105,13 @@ class Substitutions:
             for (_, column), counted in sorted(self._found.items())
             for near, count in sorted(counted.near.items())[:_NEAR_TOLD]
         ]
+        warned += [
+            f"warning: column {column!r} has dates from {min(counted.years)} to "
+            f"{max(counted.years)}, and the same month or quarter of several years counts as one; "
+            'to keep years apart, ask for dates = "year-month" with first and last'
+            for (_, column), counted in sorted(self._found.items())
+            if len(counted.years) > 1
+        ]
         return list(dict.fromkeys(warned))
 
     @property
@@ -113,7 +123,8 @@ class Substitutions:
             if counted.nonzero
         ]
         # Several questions may ask for one column.
-        return list(dict.fromkeys([*told, *self.warnings, _NOTE])) if told else []
+        warned = self.warnings
+        return list(dict.fromkeys([*told, *warned, *[_NOTE] * bool(told)]))
 
 
 def stand_in(question: Question, answer: object, gaps: frozenset[str]) -> str | None:
