@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,3 +116,51 @@ def test_made_up_answers_are_answers(question: Bit | Choice | Number | Flags) ->
     plan = cf.plan(question, users=500, target=cf.Target(2.0, 1e-3), max_messages=4, anyway=True)
     for _ in range(20):
         assert cf.encode(made_up_answer(question), plan).codes is not None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Bit(missing="count"),
+        Choice(["a", "b"], missing="count"),
+        Number(2, 5, missing="count"),
+        Flags(["x", "y"], missing="count"),
+    ],
+    ids=lambda question: question.kind,
+)
+def test_made_up_people_leave_gaps_where_these_count(question: Choice) -> None:
+    # That none of 300 leaves a gap, or all do, has a chance below 1e-13.
+    given = [made_up_answer(question) for _ in range(300)]
+    assert 0 < given.count(None) < 300
+    told = [one for one in given if one is not None]
+    assert all(isinstance(one, list) or one not in {"(missing)", ""} for one in told)
+
+
+def test_what_no_release_holds_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    import chaffinch as cf
+    from chaffinch.cli import rehearse
+    from chaffinch.cli.output import Output
+
+    plan = cf.plan(cf.Bit(missing="refuse"), users=100, target=cf.Target(2.0, 1e-3))
+    release = cf.analyze(cf.shuffle(cf.encode_many(["yes"] * 100, plan)), plan)
+    for sent, said in ((120, True), (100, False)):
+        rehearse.show(plan, sent, [release], Output())
+        told = " ".join(capsys.readouterr().out.split())
+        waiting = "The other 20 reports came after the batch was closed: they wait at the shuffler"
+        assert (waiting in told) == said
+
+
+def test_a_log_hears_of_long_work_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chaffinch.cli import output
+
+    clock = iter([0.0, 9.0, 11.0, 11.0, 12.0, 22.0, 22.0])
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with output.Output().counting("sending", "reports") as tell:
+        for done in (1000, 2000, 3000, 4000):
+            tell(done, 5000)
+    assert capsys.readouterr().err.splitlines() == [
+        "sending: 2,000 of 5,000 reports ...",
+        "sending: 4,000 of 5,000 reports ...",
+    ]

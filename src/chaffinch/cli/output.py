@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _WIDE = 80
 _SPINNER = 3
+_SILENCE = 10.0
+"""After so many seconds a log says how far long work has come."""
 _PIECE = re.compile(r"\s*(?:`[^`]*`|\S)+")
 """What stays on one line: a word, such as a path or a flag, or a command in backticks."""
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
@@ -172,7 +175,7 @@ class Output:
     def counting(self, words: str, unit: str) -> Iterator[Meter]:
         """Show how far work has come; yield what is told how much is done or what is awaited."""
         if not self._shows_progress:
-            yield Meter(lambda _done, _total: None, self._once())
+            yield Meter(self._now_and_then(words, unit), self._once())
             return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -192,6 +195,19 @@ class Output:
                 ),
                 lambda step: bar.update(task, description=printable(step)),
             )
+
+    def _now_and_then(self, words: str, unit: str) -> Progress:
+        """Return what says in a log how far long work has come: a line in so many seconds."""
+        last = time.monotonic()
+
+        def say(done: int, total: int | None) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _SILENCE:
+                last = time.monotonic()
+                of = "" if total is None else f" of {total:,}"
+                self.say(f"{words}: {done:,}{of} {unit} ...")
+
+        return say
 
     def _once(self, before: str = "") -> Callable[[str], None]:
         """Return what says each step once: in a log a line for each shows that work goes on."""

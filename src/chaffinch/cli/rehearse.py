@@ -69,7 +69,7 @@ def rehearse(
             output.say(f"{count_of(crowd * plan.contributions, 'report')} durable at the first hop")
             with output.thinking("waiting for the release"):
                 releases = [read_release(one) for one in rehearsal.wait_for_release(stage)]
-    _show(stage.plan, releases, output)
+    show(stage.plan, crowd * plan.contributions, releases, output)
 
 
 def _planned(survey: Path | None, people: int, output: Output) -> Plan:
@@ -109,13 +109,21 @@ def _place(keep: Path | None) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-def _show(plan: Plan, releases: list[Release], output: Output) -> None:
+def show(plan: Plan, sent: int, releases: list[Release], output: Output) -> None:
+    """Print the releases, and how many of the reports that were sent are in none."""
     if output.json:
         documents = [release.document() for release in releases]
         output.document({"plan": plan.document(), "releases": documents})
         return
     for release in releases:
         output.drawing(release.text(width=output.width))
+        output.words("")
+    waiting = sent - sum(release.reports for release in releases)
+    if waiting > 0:
+        output.words(
+            f"The other {count_of(waiting, 'report')} came after the batch was closed: they "
+            f"wait at the shuffler until {plan.reports:,} are there, as no batch has fewer."
+        )
         output.words("")
     output.words(
         f"{plan.trust} Here one machine ran all parties, so this rehearsal protects nobody; the "

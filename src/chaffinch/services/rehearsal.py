@@ -31,7 +31,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.plans.parties import Parties, Party
 from chaffinch.plans.plan import Plan
 from chaffinch.protocols import PROTOCOLS
-from chaffinch.questions import Bit, Flags, Number, Question
+from chaffinch.questions import COUNT, Bit, Cross, Flags, Number, Question
 from chaffinch.sampling import secure_words
 from chaffinch.tables.parallel import Progress
 from chaffinch.wire.exchange import Exchange, NoReply
@@ -216,7 +216,10 @@ def _simulated_reports(plan: Plan, people: int) -> Iterator[Report]:
 
 
 def made_up_answer(question: Question) -> object:
-    """Return an answer that somebody might give."""
+    """Return an answer that somebody might give: a gap now and then, where gaps are counted."""
+    assert not isinstance(question, Cross)  # noqa: S101 - its questions are asked apart
+    if question.missing == COUNT and not secrets.randbelow(_GAPS):
+        return None
     if isinstance(question, Number):
         share = Fraction(secrets.randbelow(1 << 20), 1 << 20)
         return question.low + float(share) * (question.high - question.low)
@@ -225,8 +228,12 @@ def made_up_answer(question: Question) -> object:
     if isinstance(question, Bit):
         return bool(secrets.randbelow(2))
     # Skewed, so that there is something to see: each value half as often as the one before.
-    values = question.labels
+    values = question.values
     return values[min(_heads_in_a_row(), len(values) - 1)]
+
+
+_GAPS = 10
+"""One of so many answers is a gap."""
 
 
 def _heads_in_a_row() -> int:
