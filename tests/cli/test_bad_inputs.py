@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.errors import InvalidInput, InvalidTable, StorageFault
 from tests.cli.conftest import USERS, Done
 
 CANARY = "CANARY8731"
@@ -382,3 +384,25 @@ def test_an_error_says_what_was_probably_meant(
     for words in expected:
         assert words in done.err
     assert "known: bit" not in done.err
+
+
+def test_small_slips_are_told_or_understood(
+    cli: Callable[..., Done], plan: cf.Plan, tmp_path: Path
+) -> None:
+    made = cli("plan", "--bit", "--users", "2,000", "--epsilon", 1, "-o", tmp_path / "b.plan.json")
+    assert made.code == 0, made.err
+    assert cf.load_plan(tmp_path / "b.plan.json").users == 2000
+    assert cli("plan", "--bit", "--users", "2,00", "--epsilon", 1).code == 2
+    done = cli("simulate", tmp_path / "b.plan.json", "--runs", 100, "--seed", 1)
+    assert "100 collections of 2,000 people" in done.out, done.err
+    several = cf.plan(cf.Bit(), users=USERS, target=cf.Target(2.0, 1e-4), rounds=3)
+    with pytest.raises(InvalidInput, match="Got none") as refused:
+        cf.encode("yes", several)
+    assert "--round 1 (round=1)" in refused.value.hint
+    release = cf.analyze(cf.shuffle(cf.encode_many(["yes"] * USERS, plan)), plan)
+    with pytest.raises(StorageFault, match="folder 'gone' must be possible to find"):
+        release.save(tmp_path / "gone" / "release.html")
+    frame = pd.DataFrame({"member": ["yes"] * USERS, "id": range(USERS)}).set_index("id")
+    with pytest.raises(InvalidTable) as missing:
+        cf.check(frame, plan, person="id")
+    assert "reset_index()" in missing.value.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, get_args
@@ -12,13 +13,14 @@ _SHARES = {"--delta", "--max-delta"}
 """Options that take a probability as a float; others that may have a percent sign take a text."""
 _LONGEST = 30
 """A longer text is not looked at."""
+_THOUSANDS = re.compile("[0-9]{1,3}(,[0-9]{3})+")
 _SMALLEST, _LARGEST = 1e-300, 1e18
 
 
 def _convert_words(kind: Any, words: Sequence[Token]) -> Any:
     """Convert the words of one option to what its annotation says.
 
-    A whole number may be written as 1e6 or 30.0, but 2.7 is refused, not rounded.
+    A whole number may be written as 1e6, 10,000 or 30.0, but 2.7 is refused, not rounded.
     """
     inner = {kind, *get_args(kind)}
     if int in inner:
@@ -37,9 +39,11 @@ AS_PEOPLE_WRITE = Parameter(converter=_convert_words)
 def _whole_text(text: str) -> str:
     """Return a whole number in digits; leave what is no number to who converts it.
 
-    >>> _whole_text("1e6"), _whole_text("12"), _whole_text("many")
-    ('1000000', '12', 'many')
+    >>> _whole_text("1e6"), _whole_text("10,000"), _whole_text("1,5"), _whole_text("many")
+    ('1000000', '10000', '1,5', 'many')
     """
+    if _THOUSANDS.fullmatch(text):
+        return text.replace(",", "")
     exact = _exact(text) if "." in text or "e" in text.lower() else None
     if exact is None:
         return text

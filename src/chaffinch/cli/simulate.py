@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
+from chaffinch.disk.file_kinds import Kind
 from chaffinch.disk.inputs import require_file
+from chaffinch.disk.protected import kind_of
 from chaffinch.errors import InvalidInput, Unquoted
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def simulate(
     Parameters
     ----------
     survey
-        A survey file, which is planned first.
+        A survey file, which is planned first, or a plan file.
     plan
         A plan file, instead of a survey file.
     runs
@@ -82,6 +84,8 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
         return paths.open_plan(plan, output)
+    if not paths.is_pipe(survey) and kind_of(survey) is Kind.PLAN:
+        return paths.open_plan(survey, output)
     wanted = paths.open_survey(survey)
     with output.thinking("planning") as tell:
         return wanted.plan(tell)

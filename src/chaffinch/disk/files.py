@@ -346,6 +346,9 @@ def _faults(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOENT and not target.parent.exists():
+            gone = target.parent.name
+            raise storage_fault(gone, error, verb="find", kind="folder") from None
         raise storage_fault(target.name, error, verb="write") from None
 
 

@@ -50,6 +50,10 @@ _ROW_NUMBERS = {
     "jsonl": RowNumbers.LINES,
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
+_COLUMNS = (
+    "whoever holds it can look at .columns; the index of a frame is none of them, until "
+    ".reset_index() makes it one"
+)
 _OF_A_FRAME = "their names are not shown, which are cells if its text had no line of names"
 SUFFIXES = {f".{name}": name for name in _FORMATS} | {
     ".ndjson": "jsonl",
@@ -177,7 +181,7 @@ class Table:
             why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
             many = len(self.columns)
             shows = "`chaffinch check --show` lists them, for whoever holds the table"
-            where = shows if self.named_by_first_line else "whoever holds it can look at .columns"
+            where = shows if self.named_by_first_line else _COLUMNS
             known = f"The table has {many} column{'s' * (many != 1)}; {why}; {where}"
         return InvalidTable(
             "in the table",

@@ -81,8 +81,8 @@ class Origin:
             raise InvalidInput(
                 "round",
                 f"given, from 1 to {plan.rounds}",
-                round,
-                hint="say which one this is for (--round)",
+                Unquoted("none"),
+                hint="say which one this is for: --round 1 (round=1) for the first",
             )
         number = 1 if round is None else checks.whole("round", round, least=1, most=plan.rounds)
         return cls(plan.id, plan.codes, plan.reports, plan.slots, number)
