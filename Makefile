@@ -41,7 +41,7 @@ demo: $(READY)  ## the whole pipeline on made-up people, with a page to look at
 	$(VENV)/bin/chaffinch demo
 
 flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with a page to look at
-	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again --anyway
+	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again --anyway --replace
 
 # Lint and tests at the same time: types are checked on one core, and tests wait now and then.
 test: $(READY) $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)

@@ -434,8 +434,8 @@ def test_what_all_rounds_promise(plan: cf.Plan, releases: list[cf.Release]) -> N
     of_two = [replace(one, rounds=2) for one in releases]
     assert cf.trend(of_two).guarantee.epsilon == 6
     said = str(cf.trend(releases, plans=[plan]))
-    assert "one person who took part in all 3 rounds" in " ".join(said.split())
-    assert "that round alone: at worst (2, 0.0001)" in " ".join(said.split())
+    assert "one person who took part in all 3 releases" in " ".join(said.split())
+    assert "the promise of that release: at worst (2, 0.0001)" in " ".join(said.split())
 
 
 def test_no_sum_of_promises_is_below_what_is_written(releases: list[cf.Release]) -> None:
@@ -571,13 +571,13 @@ def test_means_of_groups_stand_beside_their_cells(tmp_path: Path) -> None:
 
     releases = [cf.analyze(batch, plan) for batch in batches]
     known = cf.trend(releases, plans=[plan])
-    means, cells = known.answers
+    means, teams = known.answers
     assert (means.question, means.labels, means.unit) == (
         "mean of n by team",
         ("everybody", "x", "y"),
         "h",
     )
-    assert cells.question == "n by team"
+    assert (teams.question, teams.labels, teams.unit) == ("team", ("x", "y"), None)
     known.save(tmp_path / "trend.json")
     assert load_trend(tmp_path / "trend.json").answers == known.answers
     alone, rows = told(LEVEL), iter(means.estimates)
@@ -605,7 +605,66 @@ def test_means_of_groups_stand_beside_their_cells(tmp_path: Path) -> None:
     for wide, narrow in zip(unknown.estimates, means.estimates, strict=True):
         assert wide.low_together < narrow.low_together
         assert narrow.high_together < wide.high_together
-    assert "y: 2" in known.chart().alternative
-    # The cells are in the files, and in nobody's way on the page.
-    assert "n by team" in {row.question for row in known.table()}
+    assert "y: 2" in known.chart("mean of n by team").alternative
     assert "is a cell" not in known.page()
+    with_cells = cf.trend(releases, plans=[plan], cells=True)
+    assert [one.question for one in with_cells.answers] == [
+        "mean of n by team",
+        "team",
+        "n by team",
+    ]
+    assert "is a cell" in with_cells.page()
+
+
+def test_shares_of_groups_and_of_all_are_compared_and_cells_on_request(tmp_path: Path) -> None:
+    asked = cf.Survey(
+        {
+            "town": cf.Choice(["x", "y"], missing="refuse"),
+            "bike": cf.Bit(missing="count"),
+            "car": cf.Bit(missing="refuse"),
+        },
+        cross=[["town", "bike"], ["town", "car"]],
+    )
+    plan = cf.plan(asked, users=4000, target=cf.Target(4, 1e-6), rounds=2, protocol="signed decoys")
+    releases = []
+    for number, (some, more) in ((1, ("no", "no")), (2, ("yes", "no"))):
+        table = {
+            "town": ["x", "y"] * 2000,
+            "bike": [some, "", more, "yes"] * 1000,
+            "car": ["yes", "no"] * 2000,
+        }
+        batch = cf.shuffle(cf.encode_many(table, plan, round=number))
+        releases.append(cf.analyze(batch, plan))
+    known = cf.trend(releases, plans=[plan])
+    told = {answer.question: answer for answer in known.answers}
+    # Of both crosses the towns are counted once.
+    assert list(told) == ["bike by town", "town", "bike", "car by town", "car"]
+    shares, of_all = told["bike by town"], told["bike"]
+    assert (shares.of_answers, of_all.of_answers) == (True, False)
+    assert shares.labels == ("x: yes", "x: (missing), of all", "y: yes", "y: (missing), of all")
+    truths = {"x: yes": 0.5, "x: (missing), of all": 0, "y: yes": 0, "y: (missing), of all": 0}
+    for changes, moved in ((shares, truths), (of_all, {"yes": 0.25, "no": -0.25, "(missing)": 0})):
+        for row in changes.changes:
+            # 12 standard errors: a fair run is further off with chance below 1e-6.
+            assert abs(row.estimate - moved[row.value]) < 12 * row.standard_error
+            assert row.low_together <= row.low <= row.high <= row.high_together
+    # What one release says, as parts of all reports; each interval is that of the release.
+    crossed = releases[0].answer("town × bike").crossed
+    assert crossed is not None
+    margins = [row for row in crossed.of_kind("margin") if row.question == "bike"]
+    for margin, row in zip(margins, of_all.estimates[::2], strict=True):
+        assert (row.estimate, row.low, row.high) == pytest.approx(
+            tuple(one / 4000 for one in (margin.estimate, margin.low, margin.high))
+        )
+    said = " ".join(str(known).split())
+    assert "bike by town (in percent of those who answered; reports" in said
+    assert "bike (in percent of the reports; reports" in said
+    assert "×" not in said
+    assert "x × yes" in str(cf.trend(releases, plans=[plan], cells=True))
+    # Without plans the same rows, with wider intervals.
+    unknown = cf.trend(releases)
+    for wide, narrow in zip(unknown.table(), known.table(), strict=True):
+        assert wide[:6] == narrow[:6]
+        assert wide.low_together <= narrow.low_together + 1e-9
+    known.save(tmp_path / "trend.json")
+    assert load_trend(tmp_path / "trend.json").answers == known.answers

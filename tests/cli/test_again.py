@@ -37,7 +37,12 @@ def test_the_same_folder_is_not_filled_again(
     assert json.loads(cli(*words, out, "--json").out)["error"]["code"] == "data-repeated"
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert cli(*words, folder / "elsewhere").code == 0
-    assert cli(*words, out, "--again").code == 0
+    done = cli(*words, out, "--again")
+    assert (done.code, done.out) == (2, "")
+    assert "a folder without a release, as the one that is there may be published" in done.err
+    assert "name another folder, or add --replace" in done.err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert cli(*words, out, "--again", "--replace").code == 0
     assert cf.load_release(out / "release.json").together.releases == 3  # type: ignore[union-attr]
 
 
@@ -149,7 +154,7 @@ def test_nothing_of_the_data_is_beside_the_release(
     document = json.loads((folder / "one" / "release.json").read_text())
     assert set(document) == {
         *("format", "plan", "title", "version", "guarantee", "rounds", "reports", "batch"),
-        *("level", "one_party", "made_on", "unit", "questions"),
+        *("level", "one_party", "made_on", "unit", "questions", "digest"),
     }
 
 

@@ -65,9 +65,8 @@ def test_a_cross_from_a_survey_to_a_release(cli: Callable[..., Done], flights: P
     # Twice the interval of 95 percent: a fair run is further off with chance below 1e-4.
     assert abs(row.estimate - 0.5) < 2 * (row.high - row.low)
     # The same survey finds its plan again, whose levels and cells are the planner's.
-    again = cli(
-        "run", flights / "cross.toml", "--data", flights / "flights.csv", "-o", out, "--again"
-    )
+    words = ("run", flights / "cross.toml", "--data", flights / "flights.csv", "-o", out)
+    again = cli(*words, "--again", "--replace")
     assert "using the plan that was made for this survey before" in again.err
     page = (flights / "out" / "release.html").read_text()
     assert "Shares and means of groups lie in their intervals with about 95%" in page
@@ -106,7 +105,7 @@ def test_groups_once_more_cost_a_row_two_releases_and_not_one_for_each_group(
 ) -> None:
     words = ("run", flights / "public.toml", "--data", flights / "flights.csv", "-o")
     assert cli(*words, flights / "out").code == 0
-    done = cli(*words, flights / "out", "--again")
+    done = cli(*words, flights / "out", "--again", "--replace")
     assert done.code == 0, done.err
     plan = cf.load_plan(flights / "out" / "survey.plan.json")
     twice = total([Charge.of(plan)] * 2).epsilon(2 * plan.delta).upper
@@ -244,7 +243,9 @@ def test_a_stopped_run_of_groups_goes_on(
     done = cli(*words)
     assert (done.code, "all released already, 2 of 2" in done.err) == (4, True)
     assert contents(out) == before
-    assert cli(*words, "--again").code == 0
+    assert cli(*words, "--again").code == 2
+    assert contents(out) == before
+    assert cli(*words, "--again", "--replace").code == 0
     assert cf.load_release(out / "001-ewr" / "release.json").together is not None
 
 

@@ -108,7 +108,7 @@ def test_releases_of_rows_and_of_people_promise_rows_together(
     cli: Callable[..., Done], visits: Path
 ) -> None:
     assert run(cli, visits).code == 0
-    done = run(cli, visits, "--person", "user_id", "--again")
+    done = run(cli, visits, "--person", "user_id", "--again", "--replace")
     assert done.code == 0
     assert "one row's answer, in all 2 releases of the same data" in " ".join(done.out.split())
     assert "(in people; 400 reports)" in done.out

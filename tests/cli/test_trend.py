@@ -76,7 +76,8 @@ def test_names(cli: Callable[..., Done], folder: Path, months: list[Path]) -> No
 
 
 def test_what_is_no_trend(cli: Callable[..., Done], folder: Path, months: list[Path]) -> None:
-    assert cli("trend", months[0]).code == 2
+    alone = cli("trend", months[0])
+    assert (alone.code, "name another release, or its folder" in alone.err) == (2, True)
     assert cli("trend", months[0], months[0]).code == 2
     assert cli("trend", months[0], folder / "none.json").code in {2, 5}
     before = months[0].read_bytes()

@@ -216,7 +216,8 @@ def test_whatever_is_damaged_is_refused_or_can_be_shown(kind: str) -> None:
 
 _RELEASED_AGAIN = replace(
     survey_releases.release(),
-    together=Together(2, survey_releases.release().guarantee),
+    together=Together(2, survey_releases.release().guarantee, earlier=("cd" * 32,)),
+    digest="ab" * 32,
     one_party=True,
     rows_were_drawn=True,
     trust="It holds as long as A does not work together with B.",

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch as cf
+from chaffinch.charts.rounding import promise_text
 from chaffinch.disk.files import state_folder
 from chaffinch.errors import BudgetExhausted, DataRepeated
 from chaffinch.ledger import Ledger
@@ -220,7 +221,8 @@ def test_a_release_in_the_folder_that_nobody_remembers_is_not_added_to(
     for payer in (None, ledger):
         with pytest.raises(DataRepeated, match="does not know"):
             cf.run(plan, table, folder / "out", payer, again=True)
-    assert cf.run(plan, table, folder / "out", ledger).together is None, "the budget decides"
+    paid = cf.run(plan, table, folder / "out", ledger, replace=True)
+    assert paid.together is None, "the budget decides"
 
 
 def test_a_file_that_is_called_like_the_pipe_is_not_taken_for_it(
@@ -230,3 +232,25 @@ def test_a_file_that_is_called_like_the_pipe_is_not_taken_for_it(
     (folder / "-").write_text("tea\nyes\n")
     assert KnownData.of("-").names == ()
     assert len(KnownData.of(folder / "-").names) == 1
+
+
+def test_a_trend_counts_releases_of_the_same_data_once(plan: cf.Plan, table: Columns) -> None:
+    """What the last one promises together with the others is what all of them promise."""
+    first, second, third = (cf.run(plan, table, again=True, anyway=True) for _ in range(3))
+    assert together(second).earlier == (first.digest,)
+    assert together(third).earlier == (first.digest, second.digest)
+    promised = together(third).guarantee
+    for found in ([first, third], [second, third], [first, second, third]):
+        for plans in ([], [plan]):
+            assert cf.trend(found, plans=plans).guarantee == promised
+    said = " ".join(str(cf.trend([second, third])).split())
+    assert f"at worst ({promise_text(promised.epsilon, 6)}, " in said
+    # A file of before does not say which releases it adds to, so each of them counts.
+    before = [replace(one, digest="") for one in (second, third)]
+    added = together(second).guarantee.epsilon + promised.epsilon
+    assert cf.trend(before, plans=[plan]).guarantee.epsilon == pytest.approx(added)
+    # So do releases of other data.
+    other = cf.run(plan, {**table, "tea": ["no", *table["tea"][1:]]}, again=True)
+    assert other.together is None
+    both = cf.trend([other, third], plans=[plan]).guarantee
+    assert both.epsilon == pytest.approx(plan.epsilon + promised.epsilon)

@@ -311,9 +311,11 @@ def test_a_folder_gets_what_the_command_writes_and_keeps_the_plan(
     assert cf.load_release(out / "release.json") == release
     names = {"survey.plan.json", ".chaffinch-survey.json", "release.html", "release.csv"}
     assert {one.name for one in out.iterdir()} == {*names, "release.json"}
-    again = cf.run(
-        folder / "survey.toml", table, out, rows_are_people=True, again=True, tell=notes.append
-    )
+    once_more: dict[str, Any] = {"rows_are_people": True, "again": True, "tell": notes.append}
+    with pytest.raises(InvalidInput, match="a folder without a release"):
+        cf.run(folder / "survey.toml", table, out, **once_more)
+    assert cf.load_release(out / "release.json") == release
+    again = cf.run(folder / "survey.toml", table, out, **once_more, replace=True)
     assert again.plan_id == release.plan_id
     kept = out / "survey.plan.json"
     assert f"using the plan that was made for this survey before: {kept}" in notes
@@ -332,7 +334,7 @@ def test_the_command_goes_on_in_a_folder_of_python(
     release = cf.run(folder / "survey.toml", table, out)
     words = ("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
     assert command(*words)[0] == 4
-    code, printed = command(*words, "--again", "--json")
+    code, printed = command(*words, "--again", "--replace", "--json")
     told = json.loads(printed)["release"]
     assert (code, told["plan"], told["together"]["releases"]) == (0, release.plan_id, 2)
 

@@ -99,7 +99,7 @@ def test_a_trend_is_listed_and_drawn(tmp_path: Path) -> None:
     found = [cf.analyze(cf.shuffle(one), plan) for one in answers]
     cf.trend(found, names=["May", "June"], plans=[plan]).save(tmp_path / "trend.json")
     html = "".join(results_page(Folder(tmp_path)))
-    assert "Tea: 2 rounds" in html
+    assert "Tea: 2 releases" in html
     shown = load(tmp_path / "trend.json")
     assert shown is not None
     html = release_html(shown)
@@ -151,3 +151,22 @@ def test_releases_of_one_plan_are_told_apart_and_have_a_trend(tmp_path: Path) ->
     assert "round 1 to round 2" in " ".join(trend.statement().byline)
     assert "law of its noise is not known" not in str(trend)
     assert trend_of(folder, "0" * 16) is None
+
+
+def test_releases_of_one_table_are_named_by_their_folders_and_days(tmp_path: Path) -> None:
+    """They are no rounds: nothing happened between them but another draw of noise."""
+    plan = cf.plan(cf.Survey({"tea": cf.Bit()}), users=200, target=cf.Target(1, 1e-6))
+    table = {"tea": ["yes", "no"] * 100}
+    for name in ("first", "second"):
+        cf.run(plan, table, tmp_path / name, again=True, anyway=True)
+    folder = Folder(tmp_path)
+    shown = "".join(map(str, results_page(folder)))
+    (word,) = re.findall(r"\./trends/([0-9a-f]+)", shown)
+    trend = trend_of(folder, word)
+    assert trend is not None
+    said = trend.statement()
+    assert said.title.endswith(": 2 releases")
+    assert {one.name.split(",")[0] for one in trend.rounds} == {"first", "second"}
+    assert all(re.search(r", \d+ \w+ \d{4}$", one.name) for one in trend.rounds)
+    assert "both releases" in said.promise
+    assert " rounds" not in said.title + said.covers + said.promise

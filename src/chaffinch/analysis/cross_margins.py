@@ -41,21 +41,21 @@ def crossed_answer(
     )
 
 
-def group_mean_ends(
+def derived_ends(
     question: Cross,
     joint: JointNoise,
     estimates: Floats,
     reports: int,
-    groups: Sequence[_Group],
+    rows: Sequence[Derived],
     *,
     miss: float,
 ) -> tuple[Floats, Floats]:
-    """Return intervals of the means of some groups, each of which misses with ``miss`` at most.
+    """Return intervals of some rows, each of which misses with ``miss`` at most.
 
-    Everybody is the group without an answer.
+    Those of margins count people; those of shares are parts of 1.
     """
     told = _Telling(question, joint, estimates, reports, miss)
-    found = [told.mean_of(group, miss) for group in groups]
+    found = [told.interval_of(row) for row in rows]
     low, high = (np.concatenate([getattr(one, end) for one in found]) for end in ("low", "high"))
     return low, high
 
@@ -89,12 +89,16 @@ class _Telling:
         for place, (name, values) in enumerate(zip(self.names, self.question.axes, strict=True)):
             if self.question.measure and place == len(self.names) - 1:
                 return
-            sums = np.moveaxis(self.cells, place, 0).reshape(len(values), -1)
             each, all_of = (
-                _sum_intervals(self.joint, sums, self.reports, miss)
+                _sum_intervals(self.joint, self._margin_cells(place), self.reports, miss)
                 for miss in (self.miss, self.miss / len(values))
             )
             yield from _rows("margin", name, [(value, ()) for value in values], each, all_of)
+
+    def _margin_cells(self, place: int) -> Floats:
+        """Return the cells of each answer to a question, a row for each answer."""
+        moved = np.moveaxis(self.cells, place, 0)
+        return moved.reshape(len(moved), -1)
 
     def shares(self, known: Sequence[int]) -> Iterator[Derived]:
         """Yield the share of each answer to the last question, among those who answered it."""
@@ -103,22 +107,21 @@ class _Telling:
         told = range(1 if self.last_bit else 0, len(values))
         # All groups share the chance to miss, not only those that the data have shown to be known.
         family = len(self.groups) * len(told)
-        found = []
-        for value in told:
-            # An answer has a share of those who answered, and a gap one of everybody.
-            width = self.answered if value < self.answered else len(values)
-            scores = np.arange(width) == value
-            cells = self.grouped[known][:, :width]
-            found.append(
-                [
-                    _ratio_intervals(self.joint, cells, scores, miss)
-                    for miss in (self.miss, self.miss / family)
-                ]
-            )
+        found = [
+            [self._share(value, known, miss) for miss in (self.miss, self.miss / family)]
+            for value in told
+        ]
         for place, group in enumerate(known):
             for value, (each, all_of) in zip(told, found, strict=True):
                 one, both = _take(each, place), _take(all_of, place)
                 yield from _rows("share", name, [(values[value], self.groups[group])], one, both)
+
+    def _share(self, value: int, groups: Sequence[int], miss: float) -> _Interval:
+        """Return the share of an answer in some groups."""
+        # An answer has a share of those who answered, and a gap one of everybody.
+        width = self.answered if value < self.answered else self.question.sizes[-1]
+        cells = self.grouped[groups][:, :width]
+        return _ratio_intervals(self.joint, cells, np.arange(width) == value, miss)
 
     def means(self, known: Sequence[int]) -> Iterator[Derived]:
         """Yield the mean of the number, of everybody and of each group, among who answered it."""
@@ -127,9 +130,17 @@ class _Telling:
             both = (self._means(listed, miss) for miss in (self.miss, self.miss / family))
             yield from _rows("mean", self.names[-1], [("mean", one) for one in listed], *both)
 
-    def mean_of(self, group: _Group, miss: float) -> _Interval:
-        """Return the mean of one group, or of everybody, with an interval."""
-        return self._means([group], miss)
+    def interval_of(self, row: Derived) -> _Interval:
+        """Return one row with an interval of its own."""
+        if row.kind == "mean":
+            return self._means([row.given], self.miss)
+        place = self.names.index(row.question)
+        value = self.question.axes[place].index(row.value)
+        if row.kind == "margin":
+            return _sum_intervals(
+                self.joint, self._margin_cells(place)[[value]], self.reports, self.miss
+            )
+        return self._share(value, [self.groups.index(row.given)], self.miss)
 
     def _means(self, groups: Sequence[_Group], miss: float) -> _Interval:
         """Return the means of some groups, or of everybody: of sums of as many cells each."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from chaffinch.analysis.adjust import was_adjusted
 from chaffinch.analysis.answered import Answerers, answered_mean
-from chaffinch.analysis.cross_margins import group_mean_ends
+from chaffinch.analysis.cross_margins import derived_ends
 from chaffinch.analysis.differences import EstimateError, UnknownError, error_of, half_widths
 from chaffinch.analysis.number_estimates import Scale, mean_ends
 from chaffinch.charts.rounding import add_promises
@@ -83,6 +83,11 @@ class RoundAnswer:
     def measured(self) -> bool:
         """Return whether it is a mean, in its own unit, and not shares."""
         return self.answer.summary is not None
+
+    @property
+    def of_answers(self) -> bool:
+        """Return whether these are shares of those who answered, and not of all reports."""
+        return False
 
     @property
     def size(self) -> float:
@@ -146,9 +151,13 @@ class RoundAnswer:
 
     @property
     def _unknown(self) -> list[UnknownError]:
-        people = None if self.measured else self.reports
         errors = self.standard_errors.tolist()
-        return [UnknownError(error, people, flipped=not self.in_clear) for error in errors]
+        return [UnknownError(one, self._people, flipped=not self.in_clear) for one in errors]
+
+    @property
+    def _people(self) -> int | None:
+        """Return of how many people the counts are; None of what is no count."""
+        return None if self.measured else self.reports
 
     # ------------------------------------------------------------------ from the plan
 
@@ -190,18 +199,21 @@ class RoundAnswer:
 
 
 @dataclass(frozen=True)
-class GroupMeans(RoundAnswer):
-    """The means of a number in groups, which follow from the cells of a crossed question."""
+class DerivedRows(RoundAnswer):
+    """Margins, or shares or means of groups, which follow from the cells of a crossed question."""
 
     rows: tuple[Derived, ...] = ()
+    """Of one kind; margins of one question."""
 
     @classmethod
-    def of_rounds(cls, rounds: Sequence[RoundAnswer]) -> list[RoundAnswer]:
-        """Return the means of the groups that every round tells; nothing where there is none."""
-        told = [_means_told(one.answer) for one in rounds]
-        common = [group for group in told[0] if all(group in one for one in told)]
+    def of_rounds(
+        cls, rounds: Sequence[RoundAnswer], kind: str, question: str
+    ) -> list[RoundAnswer]:
+        """Return the rows that every round tells; nothing where there is none of a group."""
+        told = [_rows_told(one.answer, kind, question) for one in rounds]
+        common = [key for key in told[0] if all(key in one for one in told)]
         # Of one group alone the mean is that of everybody.
-        if not any(common):
+        if kind == "mean" and not any(given for given, _ in common):
             return []
         return [
             cls(
@@ -209,50 +221,76 @@ class GroupMeans(RoundAnswer):
                 one.reports,
                 one.in_clear,
                 one.plan,
-                tuple(means[name] for name in common),
+                tuple(rows[key] for key in common),
             )
-            for one, means in zip(rounds, told, strict=True)
+            for one, rows in zip(rounds, told, strict=True)
+            if common
         ]
 
     @property
+    def kind(self) -> str:
+        """Return what they are: margins, shares or means."""
+        return self.rows[0].kind
+
+    @property
     def name(self) -> str:
-        """Return what a release calls them."""
-        return self._crossed.name_of_means
+        """Return what a release calls them: margins as their question."""
+        if self.kind == "margin":
+            return self.rows[0].question
+        crossed = self._crossed
+        return crossed.name_of_means if self.kind == "mean" else crossed.name_of_shares
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the groups."""
+        """Return the groups, with the answer that is counted in them."""
+        if self.kind == "margin":
+            return tuple(row.value for row in self.rows)
         return tuple(group_label(row) for row in self.rows)
 
     @property
-    def unit(self) -> str:
-        """Return that of the number."""
-        return self._crossed.unit
+    def unit(self) -> str | None:
+        """Return that of the number; None for shares."""
+        return self._crossed.unit if self.measured else None
 
     @property
     def measured(self) -> bool:
-        """Return that these are means."""
-        return True
+        """Return whether these are means."""
+        return self.kind == "mean"
+
+    @property
+    def of_answers(self) -> bool:
+        """Return whether these are shares of those who answered in a group."""
+        return self.kind == "share"
+
+    @property
+    def size(self) -> float:
+        """Return what the rows are divided by; shares are parts of 1 already."""
+        return float(self.reports) if self.kind == "margin" else 1.0
 
     @property
     def estimates(self) -> Floats:
-        """Return the means."""
-        return np.array([row.estimate for row in self.rows])
+        """Return a share for each row, or a mean."""
+        return np.array([row.estimate for row in self.rows]) / self.size
 
     @property
     def standard_errors(self) -> Floats:
         """Return their standard errors."""
-        return np.array([row.standard_error for row in self.rows])
+        return np.array([row.standard_error for row in self.rows]) / self.size
 
     @property
     def released(self) -> Ends:
         """Return the intervals of the release, each of which holds by itself."""
-        return np.array([row.low for row in self.rows]), np.array([row.high for row in self.rows])
+        low, high = np.array([(row.low, row.high) for row in self.rows]).T / self.size
+        return low, high
 
     @property
     def errors(self) -> Sequence[EstimateError] | None:
-        """Return None with a plan: they are quotients."""
-        return self._unknown if self.plan is None else None
+        """Return None for quotients with a plan; of sums the standard errors say enough."""
+        return self._unknown if self.plan is None or self.kind == "margin" else None
+
+    @property
+    def _people(self) -> int | None:
+        return self.reports if self.kind == "margin" else None
 
     @property
     def _crossed(self) -> Crossed:
@@ -262,14 +300,19 @@ class GroupMeans(RoundAnswer):
     def _known_ends(self, chance: float) -> Ends:
         question, protocol = self._part.question, self._part.protocol
         assert isinstance(question, Cross)  # noqa: S101 - its answer is crossed
-        tallies, groups = self.answer.tallies, [row.given for row in self.rows]
+        tallies = self.answer.tallies
         cells = self._noise.estimate(tallies, self.reports)
         joint = protocol.joint(question, tallies, self.reports)
-        return group_mean_ends(question, joint, cells, self.reports, groups, miss=chance)
+        low, high = derived_ends(question, joint, cells, self.reports, self.rows, miss=chance)
+        return low / self.size, high / self.size
 
 
-def _means_told(answer: Answer) -> dict[tuple[str, ...], Derived]:
-    return {row.given: row for row in answer.crossed.of_kind("mean")} if answer.crossed else {}
+_Key = tuple[tuple[str, ...], str]
+
+
+def _rows_told(answer: Answer, kind: str, question: str) -> dict[_Key, Derived]:
+    rows = answer.crossed.of_kind(kind) if answer.crossed else ()
+    return {(row.given, row.value): row for row in rows if row.question == question}
 
 
 def _noise_given(part: Part, tallies: Counts, reports: int) -> TallyNoise:
@@ -310,11 +353,14 @@ def trend(
     *,
     names: Sequence[str] | None = None,
     plans: Iterable[Plan] = (),
+    cells: bool = False,
 ) -> Trend:
     """Return several releases of a repeated survey side by side, with what has changed.
 
-    Counts become shares of the reports, numbers stay means, of all and of groups. Compared are
-    neighbouring rounds, and the first with the last. Every change has a standard error and two
+    Counts become shares of the reports, numbers stay means, of all and of groups. Of crossed
+    questions there are the answers to each question and the shares in groups; with ``cells`` also
+    the cells that these follow from. Compared are neighbouring rounds, and the first with the last.
+    Every change has a standard error and two
     intervals: one by itself, and one that holds for all changes of the question together. ``names``
     are what the rounds are called. With the ``plans`` of all releases, what they promise somebody
     who took part in all of them is composed exactly, and intervals follow from the laws of the
@@ -322,22 +368,28 @@ def trend(
     wider.
     """
     found = list(releases)
-    checks.whole("number of releases", len(found), least=2, most=_MOST_ROUNDS)
+    if not 2 <= len(found) <= _MOST_ROUNDS:
+        rule, hint = f"from 2 to {_MOST_ROUNDS:,}", "name another release, or its folder, beside it"
+        raise InvalidInput("number of releases", rule, len(found), hint=hint)
     called = [f"round {number}" for number in range(1, len(found) + 1)] if names is None else names
     _check_releases(found, list(called))
     rounds = tuple(
-        Round(name, one.plan_id, one.batch, one.reports, one.guarantee)
+        Round(name, one.plan_id, one.batch, one.reports, one.promise)
         for name, one in zip(called, found, strict=True)
     )
     common, left_out = _common_questions(found)
     known = {plan.id: plan for plan in plans}
+    asked = [
+        [RoundAnswer.of(one, name, known.get(one.plan_id)) for one in found] for name in common
+    ]
+    compared = list(_compared_answers(asked, cells=checks.truth("cells", cells)))
     return Trend(
         title=found[-1].title,
         guarantee=_promise_of_all(found, known),
         rounds=rounds,
         level=found[0].level,
         version=found[-1].version,
-        answers=tuple(one for name in common for one in _answers(name, found, called, known)),
+        answers=tuple(_answers(rounds, called, miss_chance(found[0].level)) for rounds in compared),
         left_out=tuple(left_out),
         protects=weakest_unit(one.promised_unit for one in found),
         laws_known=all(one.plan_id in known for one in found),
@@ -387,20 +439,51 @@ def _asked(answer: Answer) -> tuple[object, ...]:
     return answer.labels, None if answer.summary is None else answer.summary.unit
 
 
-def _answers(
-    name: str, found: Sequence[Release], names: Sequence[str], plans: dict[str, Plan]
-) -> Iterator[TrendAnswer]:
-    """Yield what became of a question; of a number in groups the means before the cells."""
-    cells = [RoundAnswer.of(one, name, plans.get(one.plan_id)) for one in found]
-    miss = miss_chance(found[0].level)
-    for rounds in filter(None, (GroupMeans.of_rounds(cells), cells)):
-        yield TrendAnswer(
-            question=rounds[0].name,
-            labels=rounds[0].labels,
-            unit=rounds[0].unit,
-            estimates=tuple(_estimate_rows(rounds, names, miss)),
-            changes=tuple(_change_rows(rounds, names, miss)),
-        )
+_Rounds = Sequence[RoundAnswer]
+
+
+def _compared_answers(asked: Sequence[_Rounds], *, cells: bool) -> Iterator[_Rounds]:
+    """Yield what is compared, each in all rounds: what follows from cells, and cells if wanted."""
+    counted = {rounds[0].name for rounds in asked}
+    for rounds in asked:
+        crossed = rounds[0].answer.crossed
+        if crossed is None or any(one.answer.crossed is None for one in rounds):
+            yield rounds
+            continue
+        last = crossed.questions[-1]
+        derived: list[_Rounds] = [
+            DerivedRows.of_rounds(rounds, kind, last) for kind in ("mean", "share")
+        ]
+        # A question is counted once, however many others it is crossed with.
+        for name in crossed.questions:
+            best = min(filter(None, _counts_of(name, asked)), key=_largest_error, default=None)
+            if name not in counted and best is not None:
+                counted.add(name)
+                derived.append(best)
+        yield from filter(None, derived)
+        if cells or not any(derived):
+            yield rounds
+
+
+def _counts_of(name: str, asked: Sequence[_Rounds]) -> Iterator[_Rounds]:
+    for rounds in asked:
+        yield DerivedRows.of_rounds(rounds, "margin", name)
+
+
+def _largest_error(rounds: _Rounds) -> float:
+    return max(float(one.standard_errors.max()) for one in rounds)
+
+
+def _answers(rounds: _Rounds, names: Sequence[str], miss: float) -> TrendAnswer:
+    """Return what became of a question."""
+    return TrendAnswer(
+        question=rounds[0].name,
+        labels=rounds[0].labels,
+        unit=rounds[0].unit,
+        estimates=tuple(_estimate_rows(rounds, names, miss)),
+        changes=tuple(_change_rows(rounds, names, miss)),
+        of_answers=rounds[0].of_answers,
+    )
 
 
 def _estimate_rows(
@@ -441,14 +524,16 @@ def _change(
     return list(zip(*(column.tolist() for column in (moved, errors, *ends)), strict=True))
 
 
-def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
+def _promise_of_all(released: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
+    found = _not_counted_by_others(released)
+    if len(found) == 1 and found[0].together is not None:
+        return found[0].together.guarantee
     first = found[0]
     numbers = _round_numbers(found)
-    # A release that adds to earlier ones says what all of them promise.
-    promises = [one.together.guarantee if one.together else one.guarantee for one in found]
     alone = not any(one.together for one in found)
     if alone and len({one.plan_id for one in found}) == 1 and len({*numbers}) == len(found):
         return first.guarantee
+    promises = [one.promise for one in found]
     largest = max(promise.epsilon for promise in promises)
     if alone and all(one.plan_id in plans for one in found):
         exposed = [
@@ -467,6 +552,23 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
         crowd=" and ".join(dict.fromkeys(promise.crowd for promise in promises)),
         method="upper-bound",
     )
+
+
+def _not_counted_by_others(found: Sequence[Release]) -> list[Release]:
+    """Return the releases without those that another one says it adds to.
+
+    What a release promises together with earlier ones covers each of these, and all that they add
+    to themselves. A file of before does not name them; then each counts on its own, which is more.
+    """
+    names = [
+        {one.digest, *(one.together.earlier if one.together else ())} if one.digest else {one.batch}
+        for one in found
+    ]
+    return [
+        one
+        for one, own in zip(found, names, strict=True)
+        if not any(own < others for others in names)
+    ]
 
 
 def _round_numbers(found: Sequence[Release]) -> list[int]:

@@ -54,7 +54,8 @@ def run(  # noqa: PLR0913 - one for each option
     round
         The number of this round, for a plan of several rounds; each has a folder of its own.
     replace
-        Overwrite a release of another plan, or of another round, in the folder.
+        Overwrite the release in the folder: one of another plan or round, or, with --again, the
+        one that was made of the same data.
     finish
         Read no table: put in place the release that an earlier run had paid for before it was
         interrupted. It stays as it is, even if that run had another table or other options. With

@@ -28,6 +28,7 @@ def trend(
     *,
     name: Annotated[list[str] | None, Parameter(negative=())] = None,
     plan: Annotated[list[Path] | None, Parameter(negative=())] = None,
+    cells: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -46,6 +47,9 @@ def trend(
     plan
         The plan files, to compose the guarantees of all rounds exactly; plans beside the releases
         are found without this.
+    cells
+        Of crossed questions, also compare each combination of answers, from which the shares and
+        means of groups follow.
     out
         A file for the trend: .html, .json, .csv or .parquet; may be given several times.
     """
@@ -59,7 +63,7 @@ def trend(
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
     with output.thinking("composing all rounds"):
-        made = cf.trend(found, names=name or _distinct_names(releases), plans=plans)
+        made = cf.trend(found, names=name or _distinct_names(releases), plans=plans, cells=cells)
     commit_paid_files(
         dict.fromkeys(targets, made.save),
         check=lambda: release_files(targets, inputs),

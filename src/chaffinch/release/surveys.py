@@ -265,6 +265,8 @@ class Together:
     guarantee: Guarantee
     unit: Unit = "person"
     """What all of them protect: rows, where one of them promised no more."""
+    earlier: tuple[str, ...] = ()
+    """The digests of the earlier ones; files of before do not say them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -304,6 +306,9 @@ class Release(Publication):
     """The analyzer, by the name that the plan gives it; empty where no parties are named."""
     made_on: date | None = None
     """The day in UTC on which one party made it; None where it may be made again from a tally."""
+    digest: str = ""
+    """The digest of what was counted, by which a later release of the same data names this one;
+    empty where no record of releases is kept, and in files of before."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -356,6 +361,11 @@ class Release(Publication):
     def document(self) -> dict[str, Any]:
         """Return the release as JSON-ready data; an infinite local epsilon is ``"infinite"``."""
         return ReleaseDocument.document(self)
+
+    @property
+    def promise(self) -> Guarantee:
+        """Return what holds for a person, of all releases of the same data together."""
+        return self.guarantee if self.together is None else self.together.guarantee
 
     @property
     def promised_unit(self) -> Unit:
@@ -538,6 +548,7 @@ class TogetherForm(Form):
     releases: Annotated[int, Field(ge=2), AfterValidator(countable)]
     guarantee: Annotated[Guarantee, GuaranteeForm.written()]
     unit: Annotated[Unit, Written(Literal["row"])] = "person"
+    earlier: Many[Hex64] = ()
 
 
 class ReleaseDocument(Form):
@@ -561,6 +572,7 @@ class ReleaseDocument(Form):
     round: Count | None = None
     reports: Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
+    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     level: Annotated[float, Field(gt=0, lt=1)]
     trust: Text = ""
     published_by: Text = ""
@@ -604,6 +616,9 @@ def _survey_faults(release: Release) -> Iterator[str]:
     names = [answer.question for answer in release.answers]
     if len(set(names)) < len(names):
         yield "two questions of one name"
+    known = release.together
+    if known is not None and known.earlier and len(known.earlier) != known.releases - 1:
+        yield f"{len(known.earlier)} earlier releases named of {known.releases - 1}"
     for answer in release.answers:
         quantiles = answer.summary.quantiles if answer.summary else ()
         answered = answer.summary.answered if answer.summary else None

@@ -13,7 +13,6 @@ from chaffinch.charts.rounding import decimal_places, percent_text, promise_text
 from chaffinch.plans.protected_units import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.questions import BETWEEN
-from chaffinch.release.crossed import mean_name
 from chaffinch.release.headlines import change_headline
 from chaffinch.release.publication import Publication, question_sections
 from chaffinch.release.release_document import (
@@ -76,6 +75,8 @@ class TrendAnswer:
     """That of a number, whose mean is shown; None where shares of the reports are."""
     estimates: tuple[TrendRow, ...]
     changes: tuple[TrendRow, ...]
+    of_answers: bool = False
+    """Whether shares are of those who answered in a group, and not of all reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +157,16 @@ class TrendAnswerForm(Form):
     unit: Text | None
     estimates: Annotated[tuple[Annotated[Any, RowForm.written()], ...], Listed(at_least=1)]
     changes: Many[Annotated[Any, RowForm.written()]]
+    of_answers: bool = False
 
     def build(self) -> TrendAnswer:
         """Return the answer, whose values are those of its estimates."""
-        rows = [
+        estimates, changes = (
             tuple(TrendRow(question=self.question, **one) for one in some)
             for some in (self.estimates, self.changes)
-        ]
-        labels = tuple(dict.fromkeys(row.value for row in rows[0]))
-        return TrendAnswer(self.question, labels, self.unit, *rows)
+        )
+        labels = tuple(dict.fromkeys(row.value for row in estimates))
+        return TrendAnswer(self.question, labels, self.unit, estimates, changes, self.of_answers)
 
 
 class TrendDocument(Form):
@@ -229,22 +231,26 @@ _FORMAT: ReleaseFormat[Trend] = ReleaseFormat(
 
 
 _PROTECTED: dict[Unit, str] = {
-    "person": "all answers of one person who took part in all {} rounds",
-    "report": "all answers of one person who took part in all {} rounds, with one report in each",
-    "row": "one row's answers in each of {} rounds",
+    "person": "all answers of one person who took part in {}",
+    "report": "all answers of one person who took part in {}, with one report in each",
+    "row": "one row's answers in each of {1} releases",
 }
+
+
+def _all_of(releases: int) -> str:
+    return "both releases" if releases == 2 else f"all {releases:,} releases"
 
 
 def _trend_statement(trend: Trend) -> Statement:
     count = len(trend.rounds)
-    unit = _PROTECTED[trend.protects].format(count)
+    unit = _PROTECTED[trend.protects].format(_all_of(count), count)
     left_out = ", ".join(trend.left_out)
     return Statement(
-        title=f"{trend.title or 'A repeated survey'}: {count} rounds",
+        title=f"{trend.title or 'A repeated survey'}: {count} releases",
         byline=(f"{trend.rounds[0].name} to {trend.rounds[-1].name}",),
         warnings=promise_warnings(trend.guarantee, guess=_GUESS),
         odds=trend.guarantee.odds,
-        promise=promise_sentence(trend.guarantee, guess=_GUESS, seen=f"all {count} releases"),
+        promise=promise_sentence(trend.guarantee, guess=_GUESS, seen=_all_of(count)),
         covers=f"The promise covers {unit}.",
         trust=_one_round_sentence(trend),
         guarantee=str(trend.guarantee),
@@ -273,7 +279,7 @@ def _one_round_sentence(trend: Trend) -> str:
     worst = max(trend.rounds, key=lambda one: one.guarantee.epsilon).guarantee
     delta = max(one.guarantee.delta for one in trend.rounds)
     return (
-        "What is in a single round is protected by the promise of that round alone: at "
+        "What is in a single release is protected by the promise of that release: at "
         f"worst ({promise_text(worst.epsilon, 6)}, {promise_text(delta, 3)}). What each promise "
         "counts on stands in its release."
     )
@@ -298,7 +304,7 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
         (
             "A change is the difference of two estimates. Its error comes from the chance that "
             "was added on purpose in both rounds, which is independent; it does not cover who "
-            "took part, so other people in another round may answer differently for no reason."
+            "took part, so other people in another one may answer differently for no reason."
         ),
         (
             f"The {level} interval of a change holds the truth with at least that probability, if "
@@ -307,25 +313,21 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
             f"least {level}, all changes of the question lie in theirs at once."
         ),
         "A change whose interval holds 0 may be no change at all.",
-        "Shares are parts of the reports of their own round, whose number may differ.",
+        "Shares are parts of the reports of their own release, whose number may differ.",
     )
 
 
 def _sections(trend: Trend) -> Iterator[Section]:
     sizes = ", ".join(f"{one.reports:,} in {one.name}" for one in trend.rounds)
-    means = {answer.question for answer in trend.answers if answer.unit is not None}
     for number, answer in enumerate(trend.answers, 1):
-        # As in a release: the cells that means of groups come from stand in the table only.
-        if answer.unit is None and mean_name(answer.question) in means:
-            continue
         scale = _PERCENT if answer.unit is None else 1.0
-        unit = "percent of the reports" if answer.unit is None else answer.unit
+        unit = _whose(answer) if answer.unit is None else answer.unit
         points = "percentage points" if answer.unit is None else answer.unit
         yield Section(
             name=f"question-{number}",
             heading=answer.question,
             caption=_caption(unit, f"reports: {sizes}"),
-            label="value, round",
+            label="value, release",
             rows=tuple(_lines(answer.estimates, scale)),
             unit=unit,
             counted=False,
@@ -335,13 +337,17 @@ def _sections(trend: Trend) -> Iterator[Section]:
         yield Section(
             name=f"question-{number}-changes",
             heading=f"{answer.question}: what has changed",
-            caption=_caption(points, "compared are neighbouring rounds, and the first and last"),
-            label="value, rounds",
+            caption=_caption(points, _compared(len(trend.rounds))),
+            label="value, releases",
             rows=tuple(_lines(answer.changes, scale)),
             unit=points,
             counted=False,
             headline=change_headline(tuple(_lines(answer.changes, scale)), points),
         )
+
+
+def _whose(answer: TrendAnswer) -> str:
+    return f"percent of {'those who answered' if answer.of_answers else 'the reports'}"
 
 
 def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
@@ -350,10 +356,15 @@ def _cell_notes(answer: TrendAnswer) -> tuple[str, ...]:
         return ()
     words = (
         f"“{answer.labels[0]}” is a cell: those who gave each of these answers. Where one is a "
-        "number, it was rounded by chance to one of a few levels, which does not move its mean. "
-        "Shares of groups stand in the release of each round."
+        "number, it was rounded by chance to one of a few levels, which does not move its mean."
     )
     return (words,)
+
+
+def _compared(releases: int) -> str:
+    if releases == 2:
+        return "the second release less the first"
+    return "each release less the one before, and the last less the first"
 
 
 def _caption(unit: str, more: str) -> str:

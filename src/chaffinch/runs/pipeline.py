@@ -170,6 +170,7 @@ def release_table(
             return None
         # Asked here to save the time of encoding, and asked again when the data is known in full.
         permit = options.rules.permit(table.data, plan, round_, unit, results.standing)
+        results.refuse_standing()
         if permit.same_round:
             listener.say(permit.same_round)
         if not results.keeps_other(plan):
@@ -287,6 +288,7 @@ def _make_release(
             rows_were_drawn=drawn,
             published_by="",
             made_on=datetime.now(UTC).date(),
+            digest=tally.digest,
         )
         return permit.say_together(release)
 

@@ -115,7 +115,8 @@ class Permit:
             return release
         # Of people nothing is known together where one release promised no more than rows.
         unit: Unit = "row" if any(one.unit == "row" for one in made) else "person"
-        together = Together(len(made), _joint_guarantee(made), unit)
+        earlier = tuple(one.subject for one in self.before)
+        together = Together(len(made), _joint_guarantee(made), unit, earlier)
         return replace(release, together=together)
 
     @property

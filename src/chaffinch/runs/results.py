@@ -72,6 +72,10 @@ class Results(Protocol):
         """Refuse to replace anything but an earlier release of this round of this plan."""
         ...
 
+    def refuse_standing(self) -> None:
+        """Refuse to put another release in the place of one, unless that is wanted."""
+        ...
+
     def of_request(self, request: str) -> Results:
         """Return the place for what was asked for, of which this is a name."""
         ...
@@ -141,6 +145,9 @@ class ReturnedOnly:
         """Do nothing."""
 
     def check(self, plan: Plan, round: int | None) -> None:  # noqa: A002
+        """Do nothing: nothing is replaced."""
+
+    def refuse_standing(self) -> None:
         """Do nothing: nothing is replaced."""
 
     def of_request(self, request: str) -> ReturnedOnly:
@@ -223,7 +230,7 @@ class ResultsFolder:
     folder: Path
     inputs: Sequence[str | Path] = ()
     replaces: bool = False
-    """Whether the results of another plan, or of another round, may be replaced."""
+    """Whether a release that is there, of whatever plan and round, may be replaced."""
 
     @property
     def targets(self) -> list[Path]:
@@ -269,6 +276,14 @@ class ResultsFolder:
         standing = _told_in(self.folder / RELEASE, "round")
         if standing is not None and standing != round:
             raise _other_results(RELEASE, f"round {standing}", of="round")
+
+    def refuse_standing(self) -> None:
+        """Refuse to put another release in the place of one, which may be published."""
+        if self.standing is not None and not self.replaces:
+            raise _refused(
+                "a folder without a release, as the one that is there may be published",
+                f"one with a {RELEASE} of the same plan and round",
+            )
 
     def of_request(self, request: str) -> ResultsFolder:
         """Return the same: whatever is asked for, its results go here."""
@@ -361,12 +376,13 @@ def _told_in(path: Path, key: str) -> object:
 
 
 def _other_results(name: str, such: str = "", *, of: str = "plan") -> InvalidInput:
-    return InvalidInput(
-        "output",
-        f"a folder without results of another {of}",
-        Unquoted(f"one with the {name} of {such}" if such else f"one with such a {name}"),
-        hint="name another folder, or add --replace (replace=True) to overwrite what is there",
-    )
+    got = f"one with the {name} of {such}" if such else f"one with such a {name}"
+    return _refused(f"a folder without results of another {of}", got)
+
+
+def _refused(rule: str, got: str) -> InvalidInput:
+    hint = "name another folder, or add --replace (replace=True) to overwrite what is there"
+    return InvalidInput("output", rule, Unquoted(got), hint=hint)
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:

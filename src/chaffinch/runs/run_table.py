@@ -80,9 +80,9 @@ def run(  # noqa: PLR0913 - what the command has options for
     differently; a ``ledger`` counts these, too.
 
     The folder ``out`` gets the plan and the release (JSON, CSV and a page), as from the command;
-    results of another plan or round are replaced only with ``replace``. Without ``out`` no file
-    stays, and a new plan is not saved. Encoded reports are in the temporary folder meanwhile; what
-    a killed process leaves there is removed by the next run.
+    a release that is there is replaced only with ``replace``, as it may be published. Without
+    ``out`` no file stays, and a new plan is not saved. Encoded reports are in the temporary folder
+    meanwhile; what a killed process leaves there is removed by the next run.
 
     **Payment.** The release is recorded, and charged to the ``ledger`` if there is one (under the
     name ``key``), before anybody has it. If the run is interrupted after that, the same call

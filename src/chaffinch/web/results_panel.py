@@ -62,27 +62,38 @@ def results_page(folder: Folder) -> Iterator[Markup]:
 def trend_of(folder: Folder, word: str) -> Publication | None:
     """Return the trend of all releases of one plan; None where there is no such plan."""
     found = folder.releases()
-    loaded = [load(folder.root / name) for name in found.values()]
-    wanted = load(folder.root / found[word]) if word in found else None
+    loaded = {name: load(folder.root / name) for name in found.values()}
+    wanted = loaded[found[word]] if word in found else None
     if not isinstance(wanted, Release):
         return None
-    same = [one for one in loaded if isinstance(one, Release) and one.plan_id == wanted.plan_id]
     # Copies of a file are one release; the newest stands first.
-    same = [*{one.batch: one for one in reversed(same)}.values()]
-    same.sort(key=lambda one: (one.round or 0, one.made_on or date.min))
-    names = [_called(one) for one in same]
+    same = {
+        one.batch: (name, one)
+        for name, one in reversed(loaded.items())
+        if isinstance(one, Release) and one.plan_id == wanted.plan_id
+    }
+    named = sorted(same.values(), key=lambda one: (one[1].round or 0, one[1].made_on or date.min))
+    names = [_called(release) for _, release in named]
+    if len(set(names)) < len(names):
+        names = [", ".join(filter(None, (_place(name), _called(one)))) for name, one in named]
     return cf.trend(
-        same,
+        [release for _, release in named],
         names=names if len(set(names)) == len(names) else None,
         plans=[plan for plan in _plans(folder) if plan.id == wanted.plan_id],
     )
 
 
 def _called(release: Release) -> str:
-    """Return what a round is called: by its number, or its day."""
+    """Return what a release is called: by its round, or its day."""
     if release.round is not None:
         return f"round {release.round}"
     return "" if release.made_on is None else f"{release.made_on.day} {release.made_on:%B %Y}"
+
+
+def _place(name: str) -> str:
+    """Return what tells a release from others of one day: its folder, or the name of its file."""
+    path = Path(name)
+    return path.parent.name or path.stem
 
 
 def _plans(folder: Folder) -> Iterator[cf.Plan]:

@@ -26,7 +26,7 @@ _WISHES = {
     "ledger": "",
     "mark": "",
     "again": "also release if these data were released before: it adds up",
-    "replace": "overwrite a release of another plan in that folder",
+    "replace": "overwrite the release in that folder",
 }
 """What else can be wished for, and what it does."""
 _PLAN_SAYS = (
