@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import chaffinch as cf
 from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.release.headlines import (
     change_headline,
@@ -21,6 +22,8 @@ from chaffinch.release.headlines import (
 )
 from chaffinch.release.statement import Line, headline_text
 from tests.release import survey_releases as releases
+
+WHOSE = "of all 1,000 people answered yes"
 
 
 def line(label: str, estimate: float, error: float, *, apart: float = 2.0) -> Line:
@@ -35,7 +38,7 @@ def said(*rows: Line, crowd: int = 1000) -> str:
 
 def test_the_largest_value_has_the_interval_for_all_together() -> None:
     found = said(line("tea", 500, 2), line("milk", 300, 2))
-    assert found == "tea is the most common of 2: 50.0% (49.2 to 50.8%)."
+    assert found == "tea is the most common of 2: 50.0% (49.2 to 50.8% for all together)."
 
 
 def test_each_value_may_be_the_largest_where_intervals_overlap() -> None:
@@ -44,7 +47,7 @@ def test_each_value_may_be_the_largest_where_intervals_overlap() -> None:
     assert rows[1].ends[0] > rows[0].ends[1]
     assert said(*rows) == (
         "milk and tea may each be the most common of 3, as their intervals overlap: "
-        "41.1% (40.3 to 41.9%) and 40.0% (39.2 to 40.8%)."
+        "41.1% (40.3 to 41.9%) and 40.0% (39.2 to 40.8%); intervals for all together."
     )
 
 
@@ -59,8 +62,8 @@ def test_many_that_may_be_the_largest_are_counted() -> None:
 def test_noise_that_drowns_everything_is_called_so() -> None:
     rows = line("tea", 400, 200), line("milk", 500, 200)
     assert said(*rows) == "Too noisy to say which is the most common."
-    yes = share_headline(line("yes", 400, 200), 1000, "people")
-    assert headline_text(yes) == "Too noisy to say: 0 to 80% answered yes."
+    yes = share_headline(line("yes", 400, 200), 1000, WHOSE)
+    assert headline_text(yes) == "Too noisy to say: 0 to 80% of all 1,000 people answered yes."
     mean = mean_headline(line("mean", 30, 10), "min", "", (0.0, 60.0))
     assert headline_text(mean) == "Too noisy to say: the mean lies from 10 to 50 min."
 
@@ -89,16 +92,16 @@ def test_who_may_be_the_largest_is_never_left_out(
 @pytest.mark.parametrize(
     ("estimate", "error", "begins"),
     [
-        (798, 1.5, "About 4 of 5 answered yes: 79.8% (79.5 to 80.1%)."),
-        (505, 8, "About 1 of 2 answered yes: 50.5% (48.9 to 52.1%)."),
+        (798, 1.5, "About 4 of 5 of all 1,000 people answered yes: 79.8% (79.5 to 80.1%)."),
+        (505, 8, "About 1 of 2 of all 1,000 people answered yes: 50.5% (48.9 to 52.1%)."),
         # 1 of 2 lies in the interval, and is too far from the estimate for "about".
-        (460, 30, "46.0% answered yes (40.0 to 52.0%)."),
-        (894, 0.5, "About 9 of 10 answered yes: 89.4% (89.3 to 89.5%)."),
-        (163, 1, "16.3% answered yes (16.1 to 16.5%)."),
+        (460, 30, "46.0% of all 1,000 people answered yes (40.0 to 52.0%)."),
+        (894, 0.5, "About 9 of 10 of all 1,000 people answered yes: 89.4% (89.3 to 89.5%)."),
+        (163, 1, "16.3% of all 1,000 people answered yes (16.1 to 16.5%)."),
     ],
 )
 def test_a_share_of_yes(estimate: float, error: float, begins: str) -> None:
-    assert headline_text(share_headline(line("yes", estimate, error), 1000, "people")) == begins
+    assert headline_text(share_headline(line("yes", estimate, error), 1000, WHOSE)) == begins
 
 
 def test_missing_answers_are_no_value_to_lead() -> None:
@@ -108,6 +111,43 @@ def test_missing_answers_are_no_value_to_lead() -> None:
         column[:] = answer.estimates + far
     section = releases.release(answer).statement().sections[0]
     assert headline_text(section.headline).startswith("tea is the most common of 2: 14.0%")
+
+
+def test_shares_are_of_those_who_answered_where_gaps_are_counted() -> None:
+    """A headline names what its share is of, and it is what the table and the files call so."""
+    survey = cf.Survey(
+        {
+            "told": cf.Bit(missing="count"),
+            "full": cf.Bit(missing="refuse"),
+            "drink": cf.Choice(["tea", "milk"], missing="count"),
+        }
+    )
+    plan = cf.plan(survey, users=8000, target=cf.Target(4, 1e-6), view="totals")
+    table = {
+        "told": ["yes", "no", "no", ""] * 2000,
+        "full": ["yes", "no", "no", "no"] * 2000,
+        "drink": ["tea", "tea", "milk", ""] * 2000,
+    }
+    release = cf.run(plan, table, rows_are_people=True)
+    told, told_shares, full, drink, _ = release.statement().sections
+    # Shares within 1 percentage point, 30 standard errors: a fair run is outside below 1e-9.
+    assert re.match(
+        r"About 1 of 3 of those who answered said yes: 3[34](\.\d+)?%", headline_text(told.headline)
+    )
+    assert re.match(
+        r"About 1 of 4 of all 8,000 people answered yes: 2[45](\.\d+)?%",
+        headline_text(full.headline),
+    )
+    assert re.match(
+        r"tea is the most common of 2: 6[67](\.\d+)?% of those who answered",
+        headline_text(drink.headline),
+    )
+    # Beside counts stand no shares of all, which would be other ones.
+    assert (told.crowd, full.crowd, drink.crowd) == (None, 8000, None)
+    yes = next(row for row in told_shares.rows if row.label == "yes")
+    assert yes.estimate == pytest.approx(100 / 3, abs=1)
+    names = {row.value: row.estimate for row in release.table() if row.kind == "share"}
+    assert names["yes, share of answers"] == pytest.approx(yes.estimate / 100)
 
 
 def test_means_reaches_and_changes() -> None:
@@ -123,8 +163,10 @@ def test_means_reaches_and_changes() -> None:
     apart = Line("tea, May → June", 3.0, 0.5, (2.0, 4.0), (1.5, 4.5), 1)
     alike = Line("milk, May → June", -0.4, 0.5, (-1.4, 0.6), (-1.9, 1.1), 1)
     found = headline_text(change_headline([apart, alike], "percentage points"))
-    assert found.startswith("tea, May → June: +3.0 percentage points (1.5 to 4.5)")
-    assert headline_text(change_headline([alike], "")) == "No change can be told from the noise."
+    assert found.startswith("tea, May → June: +3.0 percentage points (1.5 to 4.5 for all together)")
+    assert headline_text(change_headline([alike], "")) == (
+        "No change can be told from the noise when all are taken together."
+    )
 
 
 def test_the_odds_are_the_same_numbers_as_data_as_in_words_and_as_dots() -> None:

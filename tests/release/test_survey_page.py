@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+import chaffinch as cf
 from tests.release import survey_releases as releases
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -162,7 +163,7 @@ def test_who_holds_the_table_is_told_apart_from_who_only_counts() -> None:
     apart, together = (replace(releases.release(), one_party=held).page() for held in (False, True))
     assert "by whoever ran this" not in apart
     assert "before it was sent" in apart
-    assert "Noise was added here, by whoever ran this: they hold the table" in together
+    assert "on devices, but by whoever ran this: they hold the table" in together
     assert "<strong>at most 74</strong> after seeing this release." in together
     assert "what is released, which follows from all messages" in together
     for words in ("collude", "before it was sent", "'s device", "hop", "shuffler", "analyzer"):
@@ -202,7 +203,66 @@ def test_few_values_stay_in_the_order_of_the_question() -> None:
     assert cells[6:9] == labels
 
 
-def test_without_a_title_the_plan_names_the_page() -> None:
-    assert read(releases.release(title="").page()).inside("h1") == [
-        "Release of plan " + ("a7" * 32)[:16]
-    ]
+def test_without_a_title_the_questions_name_the_page() -> None:
+    answers = [releases.counted(name, ["yes", "no"]) for name in ("tea", "cups", "milk", "age")]
+    for some, name in ((answers[:2], "tea, cups"), (answers, "tea, cups, milk and 1 more")):
+        page = releases.release(*some, title="").page()
+        assert read(page).inside("h1") == [f"Release of {name}"]
+
+
+def test_months_and_numbers_stay_in_their_order_in_a_notebook() -> None:
+    """Ten of the largest would tell nothing of a season."""
+    months = [f"2024-{month:02}" for month in range(1, 13)]
+    for labels in (months, [str(age) for age in range(18, 40)]):
+        answer = releases.counted("when", labels)
+        answer.estimates[:] = [500 + 300 * (place % 2) for place in range(len(labels))]
+        card = releases.release(answer)._repr_html_()
+        assert "left out" not in card
+        places = [card.index(f">{label}<") for label in labels]
+        assert places == sorted(places)
+    many = releases.counted("what", [f"value {n}" for n in range(12)])
+    assert "2 are left out" in releases.release(many)._repr_html_()
+
+
+def test_an_estimate_outside_of_its_interval_is_explained_beside_it() -> None:
+    answer = releases.counted("cups", ["July", "tea", "milk"])
+    answer.estimates[:] = [-10.2, 500.0, 20.3]
+    answer.low[:], answer.high[:] = [0, 410, 0], [12, 590, 0]
+    release = releases.release(answer)
+    said = "Outside of their intervals, because noise has moved them beyond what is possible"
+    for text in (release.text(), release._repr_html_(), release.page().split("<details")[0]):
+        assert said in " ".join(text.split())
+        assert "holds: July, milk. There, read the interval." in " ".join(text.split())
+    answer.estimates[:] = [3.0, 500.0, 0.2]
+    assert "Outside of" not in release.text()
+
+
+def test_what_is_counted_twice_is_shown_once() -> None:
+    """With the smaller error; the other count is folded away, and stays in the files."""
+    survey = cf.Survey(
+        {
+            "town": cf.Choice(["x", "y"], missing="refuse"),
+            "bike": cf.Bit(missing="refuse"),
+            "wait": cf.Number(0, 60, missing="refuse"),
+        },
+        cross=[["town", "bike"]],
+        by={"wait": "town"},
+    )
+    plan = cf.plan(survey, users=2000, target=cf.Target(4, 1e-6), view="totals")
+    table = {
+        "town": ["x", "y"] * 1000,
+        "bike": ["yes", "no"] * 1000,
+        "wait": list(range(50)) * 40,
+    }
+    release = cf.run(plan, table, rows_are_people=True)
+    towns = [row for row in release.table() if row.value == "town = x"]
+    assert len(towns) == 2
+    best, other = sorted(towns, key=lambda row: row.standard_error or 0)
+    text = " ".join(release.text().split())
+    assert f"town, from {best.question}" in text
+    assert f"town, from {other.question}" not in text
+    assert f"town is also counted in {other.question}, with other noise: use the count here" in text
+    assert "parts need not add up to the whole" in text
+    before, *folded = release.page().split("<summary>")
+    assert f"town, from {other.question}" not in before
+    assert any(one.startswith(f"town, from {other.question}: the same") for one in folded)

@@ -39,7 +39,7 @@ def test_text_rounds_intervals_outwards() -> None:
     answer.low[:] = 50.9
     answer.high[:] = 150.1
     row = next(line for line in str(releases.release(answer)).splitlines() if line[:5] == "  a  ")
-    assert row.split() == ["a", "2.01%", "100", "44", "50", "151"]
+    assert row.split() == ["a", "2.00%", "100", "44", "50", "151"]
 
 
 @pytest.mark.parametrize(("error", "shown"), [(9.03, "9.0"), (18.06, "18"), (415.2, "415")])

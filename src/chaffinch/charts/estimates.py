@@ -150,10 +150,12 @@ def counts_chart(
     unit: str,
     crowd: int | None = None,
     most: int = MOST_BARS,
+    ordered: bool = False,
 ) -> DotFigure:
-    """Return the bars of counts, in their order; of more than ``most`` the largest.
+    """Return the bars of counts, in their order; of more than ``most`` the largest, by size.
 
-    With a ``crowd`` the bars are shares of it, in percent.
+    With a ``crowd`` the bars are shares of it, in percent. What is ``ordered``, as months are,
+    stays in its order.
 
     >>> rows = [("tea", 30.0, (25.0, 35.0), None), ("coffee", 50.0, (45.0, 55.0), None)]
     >>> chart = counts_chart("drinks", rows, level=0.95, unit="people", crowd=200)
@@ -164,6 +166,8 @@ def counts_chart(
     shown = list(rows)
     if len(rows) > most:
         shown = sorted(rows, key=lambda row: -row[1])[:most]
+    if ordered:
+        shown = [row for row in rows if row in shown]
     left_out = len(rows) - len(shown)
     cut = f"The {len(shown)} largest of {len(rows):,} values; {left_out:,} are left out."
     of = f"Number of {unit}" if crowd is None else f"Share of all {crowd:,} {unit}"

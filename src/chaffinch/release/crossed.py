@@ -79,6 +79,11 @@ class Crossed:
         """Return what the means of groups are called together."""
         return mean_name(f"{self.questions[-1]} by {BETWEEN.join(self.questions[:-1])}")
 
+    @property
+    def name_of_shares(self) -> str:
+        """Return what the shares of groups are called together."""
+        return f"{self.questions[-1]} by {BETWEEN.join(self.questions[:-1])}"
+
     def row_name(self, row: Derived) -> str:
         """Return what files call a row.
 
@@ -170,25 +175,27 @@ class CrossedForm(Form):
 
 
 def margin_advice(told: Mapping[str, Crossed]) -> dict[tuple[str, str], str]:
-    """Return which count of a question to use, for those that several of these crosses count.
+    """Return what to say of each count of a question that several of these crosses count.
 
-    It is said once, where the first of them counts it.
+    The one with the smallest error is shown; nothing is said of the others, which repeat it.
     """
     errors: dict[str, dict[str, float]] = {}
     for cross, crossed in told.items():
         for row in crossed.of_kind("margin"):
             found = errors.setdefault(row.question, {})
             found[cross] = max(found.get(cross, 0.0), row.standard_error)
-    return {
-        (
-            next(iter(found)),
-            name,
-        ): f"{name} is counted {len(found)} times, from {' and from '.join(found)}, each time "
-        f"with other noise: use the count from {min(found, key=found.__getitem__)}, as none has "
-        "a smaller error."
-        for name, found in errors.items()
-        if len(found) > 1
-    }
+    advice = {}
+    for name, found in errors.items():
+        best = min(found, key=found.__getitem__)
+        others = [cross for cross in found if cross != best]
+        for cross in others:
+            advice[cross, name] = ""
+        if others:
+            advice[best, name] = (
+                f"{name} is also counted in {' and in '.join(others)}, with other noise: use the "
+                "count here, as none has a smaller error."
+            )
+    return advice
 
 
 def crossed_sections(
@@ -265,14 +272,16 @@ def _margin_sections(
     margins = crossed.of_kind("margin")
     for number, name in enumerate(crossed.questions, 1):
         rows = tuple(_line(row, row.value) for row in margins if row.question == name)
+        said = advice.get((cells.heading, name))
         if rows:
             yield replace(
                 cells,
                 name=f"{cells.name}-margin-{number}",
                 heading=f"{name}, from {cells.heading}",
                 rows=rows,
-                notes=tuple(advice[key] for key in [(cells.heading, name)] if key in advice),
+                notes=(said,) if said else (),
                 headline=(),
+                repeats=said == "",
             )
 
 

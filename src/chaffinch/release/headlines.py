@@ -31,14 +31,19 @@ _PARTS = (2, 3, 4, 5, 10)
 _NEAR = 0.01
 """A share is "about" a simple part that is no farther from it; the number stands beside it."""
 
+_TOGETHER = " for all together"
+"""What the interval of a value is that was picked after looking: rows have others."""
+
 _Number = tuple[str, str]
 """A number and its interval, rounded for people."""
 
 
-def share_headline(row: Line, crowd: int, holders: str) -> Headline:
-    """Return what share of a crowd says yes, which nobody picked after looking."""
+def share_headline(row: Line, crowd: float, whose: str) -> Headline:
+    """Return what share of a crowd says yes, which nobody picked after looking.
+
+    ``whose`` names the crowd and what is true of the share: "of all 200 people answered yes".
+    """
     share, interval = _numbers([row], lambda one: one.ends, "%", crowd)[0]
-    whose = "answered yes" if holders == "people" else f"of all {holders} are a yes"
     if half_width(row.estimate, row.ends) > _NOISY * crowd:
         return _too_noisy(f": {interval} {whose}")
     part = _simple_part(row, crowd)
@@ -55,7 +60,7 @@ def share_headline(row: Line, crowd: int, holders: str) -> Headline:
     )
 
 
-def _simple_part(row: Line, crowd: int) -> Fraction | None:
+def _simple_part(row: Line, crowd: float) -> Fraction | None:
     """Return the simplest part, such as 4 of 5, that is as near as "about" may be."""
     parts = (Fraction(n, whole) for whole in _PARTS for n in range(1, whole))
     return next((one for one in parts if abs(float(one) - row.estimate / crowd) <= _NEAR), None)
@@ -67,11 +72,12 @@ def largest_headline(
     most: str = "the most common",
     verbs: tuple[str, str] = ("is", "be"),
     sign: str = "",
-    crowd: int | None = None,
+    crowd: float | None = None,
+    whose: str = "",
 ) -> Headline:
     """Return which row is the largest, or that this cannot be told.
 
-    Of a ``crowd`` rows are parts, and shown as shares.
+    Of a ``crowd``, which ``whose`` names, rows are parts, and shown as shares.
     """
     (says, may_be), listed = verbs, list(rows)
     if not listed:
@@ -87,22 +93,28 @@ def largest_headline(
         return _too_noisy(f" which {says} {most}")
     best = listed[top]
     number, interval = shown[id(best)]
+    of = f" {whose}" if whose else ""
     if len(listed) == 1:
-        return (("", f"{best.label}: "), ("strong", number), ("soft", f" ({interval})"), ("", "."))
+        return (
+            ("", f"{best.label}: "),
+            ("strong", f"{number}{of}"),
+            ("soft", f" ({interval})"),
+            ("", "."),
+        )
     if len(may) == 1:
         return (
             ("strong", may[0].label),
             ("", f" {says} {most} of {len(listed):,}: "),
-            ("strong", shown[id(may[0])][0]),
-            ("soft", f" ({shown[id(may[0])][1]})"),
+            ("strong", f"{shown[id(may[0])][0]}{of}"),
+            ("soft", f" ({shown[id(may[0])][1]}{_TOGETHER})"),
             ("", "."),
         )
     if len(may) > _MOST_NAMED:
         return (
             ("strong", f"{len(may):,} of {len(listed):,}"),
             ("", f" may each {may_be} {most}: their intervals overlap. The largest estimate is "),
-            ("strong", number),
-            ("soft", f" ({interval})"),
+            ("strong", f"{number}{of}"),
+            ("soft", f" ({interval}{_TOGETHER})"),
             ("", f", {best.label}."),
         )
     may.sort(key=lambda row: -row.estimate)
@@ -111,7 +123,7 @@ def largest_headline(
     return (
         ("strong", names),
         ("", f" may each {may_be} {most} of {len(listed):,}, as their intervals overlap: "),
-        ("soft", numbers),
+        ("soft", f"{numbers}{of}; intervals{_TOGETHER}"),
         ("", "."),
     )
 
@@ -174,15 +186,15 @@ def change_headline(rows: Sequence[Line], unit: str) -> Headline:
     """Return the largest change that is one, or that none can be told from noise."""
     real = [row for row in rows if row.together and not row.together[0] <= 0 <= row.together[1]]
     if not real:
-        return (("", "No change can be told from the noise."),)
+        return (("", "No change can be told from the noise when all are taken together."),)
     best = max(real, key=lambda row: abs(row.estimate))
     number, interval = _numbers([best], _held_together)[0]
     sign = "+" * (best.estimate > 0)
-    others = f" {len(real):,} of {len(rows):,} changes are larger than the noise."
+    others = f" {len(real):,} of {len(rows):,} changes are larger than the noise{_TOGETHER}."
     return (
         ("", f"{best.label}: "),
         ("strong", f"{sign}{number} {unit}".rstrip()),
-        ("soft", f" ({interval})"),
+        ("soft", f" ({interval}{_TOGETHER})"),
         ("", f".{others}"),
     )
 
@@ -205,7 +217,7 @@ def _numbers(
     rows: Sequence[Line],
     ends_of: Callable[[Line], Ends],
     sign: str = "",
-    crowd: int | None = None,
+    crowd: float | None = None,
     *,
     counted: bool = False,
 ) -> list[_Number]:

@@ -34,6 +34,7 @@ from chaffinch.charts.text_tables import shorten_text
 from chaffinch.charts.trends import TrendFigure, trend_chart
 from chaffinch.disk.protected import RELEASE_PAGE
 from chaffinch.release.statement import (
+    PARTS,
     Ends,
     Grid,
     Headline,
@@ -78,6 +79,7 @@ def _statement_main(statement: Statement) -> str:
     found = [
         f"<section>{''.join(_found(section, statement.level))}</section>\n"
         for section in statement.sections
+        if not section.repeats
     ]
     numbers = [
         f"<section>{''.join(_numbers(section, statement.level))}</section>\n"
@@ -90,7 +92,7 @@ def _statement_main(statement: Statement) -> str:
         + f"<section><h2>What is promised</h2>\n{promise_box(statement)}"
         + _folded("The guarantee, term by term", _definitions(statement.terms))
         + "</section>\n<section><h2>The numbers</h2>\n"
-        + "<p>Every number is an estimate.</p>\n"
+        + f"<p>{escape(PARTS)}</p>\n"
         + "".join(numbers)
         + _folded("How to read this", f"<ul>{reading}</ul>\n")
         + _folded("Facts to check by", _definitions(statement.facts))
@@ -121,6 +123,8 @@ def statement_excerpt(statement: Statement) -> str:
     pieces = [f'<p class="cf-small">{escape(" · ".join(statement.byline))}</p>']
     pieces += [f"<p><strong>{escape(said)}</strong></p>" for said in statement.warnings]
     for section in statement.sections:
+        if section.repeats:
+            continue
         pieces += _found(section, statement.level, most=_EXCERPT_ROWS, own=own)
         pieces.append(_note_list([note for note in section.notes if not _is_warning(note)]))
     pieces += [_note_list(statement.notes), promise_box(statement, own)]
@@ -147,14 +151,18 @@ def _found(
     if shares is not None:
         yield _figure(shares, f"{name}-shares")
     yield _figure(section_chart(section, level, most=most), name)
-    yield _note_list([note for note in section.notes if _is_warning(note)])
+    warnings = [note for note in section.notes if _is_warning(note)]
+    yield _note_list([*filter(None, [section.outside_note]), *warnings])
 
 
 def _numbers(section: Section, level: float) -> Iterator[str]:
     """Yield the table of a section and what has to be said of it."""
-    yield f"<h3>{escape(section.heading)}</h3>\n"
-    yield _row_table(section, level, _MOST_ROWS)
-    yield _note_list([note for note in section.notes if not _is_warning(note)])
+    notes = _note_list([note for note in section.notes if not _is_warning(note)])
+    table = _row_table(section, level, _MOST_ROWS) + notes
+    if section.repeats:
+        yield _folded(f"{section.heading}: the same, with a larger error", table)
+    else:
+        yield f"<h3>{escape(section.heading)}</h3>\n{table}"
 
 
 def _is_warning(note: str) -> bool:
@@ -245,7 +253,8 @@ def _estimate_chart(section: Section, level: float, most: int | None) -> DotFigu
         level=level,
         unit=section.unit,
         crowd=section.crowd,
-        most=most or MOST_BARS,
+        most=MOST_BARS if most is None or section.is_ordered else most,
+        ordered=section.is_ordered,
     )
 
 

@@ -199,6 +199,8 @@ def _statement_text(statement: Statement, *, width: int = _WIDTH) -> str:
     lines += paragraphs(*([" · ".join(statement.byline)] * bool(statement.byline))) or [""]
     lines += paragraphs(*statement.warnings)
     for section in statement.sections:
+        if section.repeats:
+            continue
         lines.extend([*_section_lines(section, width), ""])
     lines += paragraphs(statement.legend, *(f"note: {note}" for note in statement.notes))
     lines += _wrap_text(statement.promise, width)
@@ -227,7 +229,8 @@ def _section_lines(section: Section, width: int) -> Iterator[str]:
             line.append("" if row.truth is None else nearest_text(row.truth, row.decimals))
     yield from text_table([heads, *cells], width)
     left_out = section.left_out(_MOST_ROWS)
-    for said in [left_out] * bool(left_out) + [f"note: {note}" for note in section.notes]:
+    notes = [*filter(None, [section.outside_note]), *section.notes]
+    for said in [left_out] * bool(left_out) + [f"note: {note}" for note in notes]:
         yield from _wrap_text(said, width, indent="  ")
 
 

@@ -6,6 +6,7 @@ A statement has a title, a promise, sections of rows, notes and facts. Whoever r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -21,6 +22,8 @@ from chaffinch.charts.rounding import (
 from chaffinch.plans.meaning import odds, useless_promise
 from chaffinch.privacy import Guarantee
 from chaffinch.privacy.guarantee import Odds
+from chaffinch.questions import MISSING
+from chaffinch.questions.date_bins import date_part
 
 Ends = tuple[float, float]
 Pair = tuple[str, str]
@@ -43,6 +46,12 @@ _METHODS = {
     "exact": "computed exactly",
     "upper-bound": "a proven upper bound",
 }
+
+
+PARTS = "Every number has noise of its own, so parts need not add up to the whole."
+_WHOLE = re.compile("-?[0-9]+")
+_MOST_OUTSIDE = 3
+"""So many rows are named whose estimates lie outside of their intervals."""
 
 
 class Line(NamedTuple):
@@ -69,6 +78,12 @@ class Line(NamedTuple):
     def ends(self) -> Ends:
         """Return the interval to show where there is room for one."""
         return self.interval or self.together or (self.estimate, self.estimate)
+
+    @property
+    def is_outside(self) -> bool:
+        """Return whether the estimate is seen to lie outside of the interval beside it."""
+        room = 0.5 * 10.0**-self.decimals
+        return not self.ends[0] - room <= self.estimate <= self.ends[1] + room
 
 
 class Grid(NamedTuple):
@@ -120,6 +135,23 @@ class Section:
     """Of how many the counts are, where that is known exactly: then they are shares, too."""
     within: Ends | None = None
     """The range that a number can have, where it is known."""
+    repeats: bool = False
+    """Whether another section counts the same with a smaller error: this one is folded away."""
+
+    @property
+    def outside_note(self) -> str:
+        """Return what to know of estimates outside of their intervals, if there are any."""
+        names = [row.label for row in self.rows if row.is_outside]
+        if not names:
+            return ""
+        more = len(names) - _MOST_OUTSIDE
+        listed = ", ".join(names[:_MOST_OUTSIDE]) + f" and {more:,} more" * (more > 0)
+        one = len(names) == 1
+        return (
+            f"Outside of {'its interval' if one else 'their intervals'}, because noise has moved "
+            f"{'it' if one else 'them'} beyond what is possible, which is all that an interval "
+            f"holds: {listed}. There, read the interval."
+        )
 
     def shares(self, rows: Sequence[Line]) -> list[str]:
         """Return the shares of the crowd that rows are, in percent; none where it is unknown."""
@@ -127,13 +159,24 @@ class Section:
             return []
         widths = [in_percent(half_width(row.estimate, row.ends), self.crowd) for row in rows]
         places = decimal_places(min((one for one in widths if one > 0), default=0.0))
-        return [f"{nearest_text(in_percent(row.estimate, self.crowd), places)}%" for row in rows]
+        # Of the number that stands beside it.
+        shown = [round(row.estimate, row.decimals) for row in rows]
+        return [f"{nearest_text(in_percent(one, self.crowd), places)}%" for one in shown]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether the values have an order of their own, as months and numbers have."""
+        labels = [row.label for row in self.rows if row.label != MISSING]
+        return date_part(tuple(labels)) is not None or all(map(_WHOLE.fullmatch, labels))
 
     def leading(self, most: int) -> tuple[Line, ...]:
         """Return the rows to show: all in their order, or the largest where there are more."""
         if len(self.rows) <= most:
             return self.rows
-        return tuple(sorted(self.rows, key=lambda row: -row.estimate)[:most])
+        largest = sorted(self.rows, key=lambda row: -row.estimate)[:most]
+        return (
+            tuple(row for row in self.rows if row in largest) if self.is_ordered else tuple(largest)
+        )
 
     def left_out(self, most: int) -> str:
         """Return the sentence about rows that are not shown, or nothing where all are."""

@@ -18,6 +18,7 @@ from chaffinch.release.headlines import (
     share_headline,
 )
 from chaffinch.release.statement import (
+    PARTS,
     Headline,
     Line,
     Pair,
@@ -36,6 +37,8 @@ ANSWERED = "answered"
 """The name of the count of those who answered a number."""
 DEVIATION = "standard deviation"
 """The name of the standard deviation of a number."""
+_MOST_IN_TITLE = 3
+"""So many questions are named in the title of a release without one."""
 _ALONE = "one report"
 """The view of somebody who counts on nobody else."""
 _GUESS = "which of two answers someone gave"
@@ -43,9 +46,9 @@ _GUESS = "which of two answers someone gave"
 
 def release_statement(release: Release) -> Statement:
     """Return what a release says."""
-    unit, promise = _protection_unit(release), _whole_promise(release)
+    unit, promise = _protection_unit(release), release.promise
     return Statement(
-        title=(release.title or f"Release of plan {release.plan_id[:16]}") + _group_title(release),
+        title=(release.title or _title_of_questions(release)) + _group_title(release),
         byline=_byline(release),
         warnings=promise_warnings(promise, guess=_GUESS),
         odds=promise.odds,
@@ -61,7 +64,7 @@ def release_statement(release: Release) -> Statement:
         level=release.level,
         legend=(
             "s.e. is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent_text(release.level)} for each value by itself."
+            f"probability {percent_text(release.level)} for each value by itself. {PARTS}"
         ),
         sections=tuple(
             section
@@ -77,6 +80,12 @@ def release_statement(release: Release) -> Statement:
             *closing_facts(batch=release.batch, level=release.level, version=release.version),
         ),
     )
+
+
+def _title_of_questions(release: Release) -> str:
+    names = [answer.question for answer in release.answers]
+    more = len(names) - _MOST_IN_TITLE
+    return f"Release of {', '.join(names[:_MOST_IN_TITLE])}" + f" and {more} more" * (more > 0)
 
 
 def _byline(release: Release) -> tuple[str, ...]:
@@ -156,11 +165,6 @@ def counted_unit(release: Release) -> str:
     return "people" if release.contributions == 1 else "reports"
 
 
-def _whole_promise(release: Release) -> Guarantee:
-    """Return what holds for a person: of all releases of the same data, if there are several."""
-    return release.guarantee if release.together is None else release.together.guarantee
-
-
 def _guarantee_sentence(release: Release) -> str:
     if release.together is None:
         return _sentence(release, release.guarantee)
@@ -193,10 +197,11 @@ def _trust_sentence(release: Release) -> str:
         )
     if release.one_party:
         return (
-            "Noise was added here, by whoever ran this: they hold the table and know the exact "
-            "numbers, and the promise holds against everybody else, who sees only what is released."
+            "Noise was added to each answer, as on devices, but by whoever ran this: they hold the "
+            "table and know the exact numbers, and the promise holds against everybody else, who "
+            "sees only what is released."
         )
-    promise = _whole_promise(release)
+    promise = release.promise
     if promise.view == _ALONE:
         return "It counts on nobody else: it holds even if all others collude."
     local = promise.local_epsilon
@@ -226,7 +231,7 @@ def _local_terms(release: Release) -> Iterator[Pair]:
     """Yield what is left if parties collude, where there is more than one."""
     if _held_here(release):
         return
-    local, what = _whole_promise(release).local_epsilon, "if shuffler and analyzer collude"
+    local, what = release.promise.local_epsilon, "if shuffler and analyzer collude"
     yield "Local epsilon", f"{left_words(local)} is left {what}"
 
 
@@ -254,7 +259,7 @@ def _reading_advice(release: Release) -> tuple[str, ...]:
         *_crossed_advice(release),
         (
             "An estimate can be negative, or lie outside of its interval, because intervals hold "
-            "only what is possible. Estimates need not add up to the number of reports."
+            f"only what is possible. {PARTS}"
         ),
     )
 
@@ -293,7 +298,7 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
         counted=answer.summary is None,
         notes=notes,
         headline=_headline(answer, rows, release),
-        crowd=release.reports if answer.summary is None else None,
+        crowd=None if answer.summary is not None or answer.shares else release.reports,
         within=None if answer.summary is None else answer.summary.within,
     )
 
@@ -306,15 +311,37 @@ def _headline(answer: Answer, rows: Sequence[Line], release: Release) -> Headlin
         return mean_headline(
             rows[0], answer.summary.unit, who, answer.summary.within, deviation=deviation
         )
+    unit, crowd = counted_unit(release), release.reports
+    # Where gaps are counted, shares are of those who answered, here as everywhere.
+    if answer.shares:
+        rows, crowd, whose = _share_lines(answer), 100, "of those who answered"
+        said = (
+            f"{whose} said yes" if unit == "people" else f"of the {unit} with an answer are a yes"
+        )
+    else:
+        whose = f"of all {crowd:,} {unit}"
+        said = f"{whose} {'answered' if unit == 'people' else 'are a'} yes"
     told = [row for row in rows if row.label != MISSING]
     yes = [row for row in told if row.label == "yes"]
     if yes and {row.label for row in told} <= {"yes", "no"}:
-        return share_headline(yes[0], release.reports, counted_unit(release))
-    return largest_headline(told, sign="%", crowd=release.reports)
+        return share_headline(yes[0], crowd, said)
+    return largest_headline(told, sign="%", crowd=crowd, whose=whose)
 
 
 def _share_section(answer: Answer, number: int) -> Section:
     """Return the shares of those who answered, and of those who did not, in percent."""
+    return Section(
+        name=f"question-{number}-answered",
+        heading=shares_heading(answer.question),
+        caption=f"in % of those who answered; {MISSING} in % of all",
+        label="value",
+        rows=_share_lines(answer),
+        unit="%",
+        counted=False,
+    )
+
+
+def _share_lines(answer: Answer) -> tuple[Line, ...]:
     narrowest = min(100.0 * (one.high - one.low) for one in answer.shares)
     # The narrowest interval decides; it stands for about four standard errors.
     digits = decimal_places(narrowest / 4)
@@ -323,15 +350,7 @@ def _share_section(answer: Answer, number: int) -> Section:
         low, high, low_all, high_all = (100.0 * end for end in ends)
         line = Line(value, 100.0 * estimate, None, (low, high), (low_all, high_all), digits)
         rows.append(line)
-    return Section(
-        name=f"question-{number}-answered",
-        heading=shares_heading(answer.question),
-        caption=f"in % of those who answered; {MISSING} in % of all",
-        label="value",
-        rows=tuple(rows),
-        unit="%",
-        counted=False,
-    )
+    return tuple(rows)
 
 
 def shares_heading(question: str) -> str:

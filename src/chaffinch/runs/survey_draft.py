@@ -351,6 +351,7 @@ _FACTS: dict[str, Callable[[_ReadColumn], str]] = {
 # What is written.
 
 _FRAME = """\
+# title = "What was asked?"  # stands above the release
 # FILL IN: users = 20000     # how many people, not rows, are sure to answer
 epsilon = 1.0                # the promise to each of them; small is private
 # delta = 1e-8"""
@@ -413,7 +414,9 @@ def _question_lines(place: int, column: str, kind: str, facts: Mapping[str, str]
     lines = [f"[questions.{quoted(_question_name(place, column))}]"]
     lines.append(f'kind = "{"choice" if kind in {"dates", "text"} else kind}"')
     if kind == "dates":
-        lines.append('dates = "month"              # or weekday, quarter, hour')
+        lines.append(
+            'dates = "month"              # or weekday, quarter, hour; year-month keeps years apart'
+        )
     elif kind in {"choice", "text", "number"}:
         lines.append(facts.get(column, _BOUNDS if kind == "number" else _VALUES))
     lines.append(
