@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 # What XML has no place for, and halves of characters that no file can hold.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -69,6 +70,15 @@ def escape(text: str) -> str:
     '&quot;&gt;&lt;script&gt;'
     """
     return html.escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", text), quote=True)
+
+
+class Words(str):
+    """Paragraphs that a notebook shows as they read, and not as one line with escapes."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, _cycle: object) -> None:
+        printer.text(str(self))
 
 
 def card(title: str, *inside: str, notes: Iterable[str] = (), style: str = "") -> str:

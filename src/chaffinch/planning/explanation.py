@@ -14,6 +14,7 @@ from chaffinch.plans.meaning import odds, promise_words
 from chaffinch.plans.parts import influences
 from chaffinch.plans.protected_units import protected_answers
 from chaffinch.privacy.guarantee import left_words, promised
+from chaffinch.protocols import row_name
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.questions import Cross
 from chaffinch.wire.document_forms import exact_text
@@ -262,4 +263,4 @@ def _compared(one: Candidate, own: float, epsilon: float) -> str:
         reasons.append(f"one report moves {_moved(one.parts, one.slots)}")
     if one.beside:
         reasons.append(one.beside)
-    return f"- {one.name}: " + ", ".join(reasons)
+    return f"- {row_name(one.name)}: " + ", ".join(reasons)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 # Only for methods that a device never calls: its names load the planner with the first of them.
 from chaffinch import planning
+from chaffinch.cards import Words
 from chaffinch.disk.files import read_small
 from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.plans.expansion import expanded
@@ -486,7 +487,7 @@ class Plan:
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""
-        return planning.explain(self)
+        return Words(planning.explain(self))
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
