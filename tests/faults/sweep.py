@@ -222,7 +222,7 @@ def look_and_run_again(folder: Path, start: Start) -> dict[str, Any]:
     All in one copy of this process: to make one takes longer than most commands.
     """
     verb, seen = start.verb, look(folder, start)
-    done = Seen(**seen).complete and (verb.anew or verb.reads_only)
+    done = Seen(**seen).complete and verb.reads_only
     if done or start.name == "shuffle":
         return {"seen": seen}
     code = steps.quietly(verb.line(folder))
@@ -266,10 +266,8 @@ def live_in(folder: Path, start: Start, fault: Fault) -> bool:
         assert after.complete, about
         assert not after.changed, about
         assert after.arrived == verb.sends, ("every report arrives once", about)
-        # What was whole already is another release when it is made again.
-        most = 2 if verb.anew and not seen.missing else verb.bills
-        least = bool(verb.pays) * verb.bills
-        assert least <= after.charges <= most, ("paid once for one result", about)
+        bills = bool(verb.pays) * verb.bills
+        assert after.charges == bills, ("paid once for one result", about)
     return ended.reached
 
 

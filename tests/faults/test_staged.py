@@ -105,7 +105,9 @@ def test_a_paid_release_waits_for_its_ledger(
     words = verb.line(folder)
     stop(words)
     (kept,) = waiting(folder)
-    if verb.anew and other is unpaid:  # the same data again, and nobody said that it adds up
+    if (
+        name == "run, paid" and other is unpaid
+    ):  # the same data again, and nobody said that it adds up
         assert call(other(words)).code == REFUSED
         words_of_other = [*other(words), "--again"]
     else:
@@ -117,7 +119,7 @@ def test_a_paid_release_waits_for_its_ledger(
     assert len(said) == 1, "it is said once"
     assert " ".join(words) in said[0], "the command that finishes it is told"
     results = {one: (folder / one).read_bytes() for one in verb.results}
-    if verb.anew:  # so that what is there now is another release, and stays
+    if name == "run, paid":  # so that what is there now is another release, and stays
         refused = call(words)
         assert (refused.code, " ".join(words) in refused.err) == (2, True), refused.err
         assert {one: (folder / one).read_bytes() for one in verb.results} == results
@@ -458,7 +460,9 @@ def test_a_release_for_a_pipe_comes_in_place_and_is_not_taken_for_an_answer(
     stop(words)
     pipe()
     done = call(words)
-    assert (done.code, "the same command again replaces it" in done.err) == (2, True), done.err
+    assert (done.code, "with --replace (replace=True) replaces it" in done.err) == (2, True), (
+        done.err
+    )
     load_release(folder / "out" / "release.json")
     assert (waiting(folder), charges(folder)) == ([], 1)
 

@@ -62,8 +62,6 @@ class Verb:
     """What else may be there then, as a pattern: records."""
     finished: int = 0
     """How the same command ends once it has finished, if not in the same way."""
-    anew: bool = False
-    """Whether the same command, once finished, does something new that costs again."""
     private: bool = True
     """Whether whatever a killed process leaves must be for the owner only."""
 
@@ -212,7 +210,7 @@ _NEW_LEDGER = "{0}/new.ledger --mark {0}/new.mark --epsilon 3 --delta 1e-3"
 VERBS: dict[str, Verb] = {
     "run": Verb(_RUN, into("out", _RUN_RESULTS), pays="runs", kept=_STATE, finished=4),
     "run, paid": Verb(
-        _RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", kept=_STATE, anew=True
+        _RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", kept=_STATE, finished=2
     ),
     "run, groups": Verb(
         _RUN.replace("survey.plan", "groups.plan").replace("people", "groups"),

@@ -192,7 +192,9 @@ def finish_release(
     return finish_staged(targets, paid, tell, inputs=inputs, refuse_strangers=pays_anew)
 
 
-def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
+def refuse_to_replace(
+    finished: Iterable[StagedFiles], subject: str, *, how: str = "the same command again"
+) -> None:
     """Refuse to replace a release that was put in place just now: nobody has seen it yet."""
     for one in finished:
         if one.subject != subject:
@@ -200,5 +202,5 @@ def refuse_to_replace(finished: Iterable[StagedFiles], subject: str) -> None:
                 "output",
                 "a new file, or that of the same release",
                 Unquoted("a release that an earlier, interrupted command has paid for"),
-                hint="that release is in place now; the same command again replaces it",
+                hint=f"that release is in place now; {how} replaces it",
             )

@@ -242,7 +242,8 @@ def _finish_interrupted(
         request=request,
     )
     if finished and not data.can_be_recognized:
-        refuse_to_replace(finished, "")  # whether a pipe has the same content is unknown
+        # Whether a pipe has the same content is unknown.
+        refuse_to_replace(finished, "", how="the same command with --replace (replace=True)")
     return _finished_result(finished, results, options)
 
 

@@ -90,10 +90,11 @@ def run(  # noqa: PLR0913 - what the command has options for
     release is kept until it is returned. Only without ``out``, that of a stream or an address is
     lost. A process killed before the record leaves its results, unpaid, in a hidden folder in
     ``out`` until the next run, which draws noise anew: keep ``out`` where nobody reads along. One
-    killed when the release is already in place is charged to a ledger again. A second release of
-    the same data is refused (``DataRepeated``) unless a ledger pays or it is wanted ``again``; then
-    it states what all releases promise together. ``anyway`` accepts a plan of no use, and with
-    ``again`` also releases that together protect nobody.
+    killed when the release is already in place has paid for it: the same call would make another
+    one, and is refused without ``replace``. A second release of the same data is refused
+    (``DataRepeated``) unless a ledger pays or it is wanted ``again``; then it states what all
+    releases promise together. ``anyway`` accepts a plan of no use, and with ``again`` also releases
+    that together protect nobody.
 
     ``level`` is the confidence level of the intervals, ``adjustment`` moves estimates to what is
     possible (``analyze``). ``tell`` receives notes and warnings, ``progress`` each step;
