@@ -288,7 +288,7 @@ def test_a_paid_release_comes_into_a_place_that_was_cleared(
 ) -> None:
     words = VERBS["run, paid"].line(folder)
     assert call(words).code == 0
-    stop(words)
+    stop([*words, "--replace"])
     for old in (folder / "out").glob("release.*"):
         old.unlink()
     again = call(words)

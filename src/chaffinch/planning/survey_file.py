@@ -106,8 +106,8 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 # Other kinds:
 # [questions.visited]
 # kind = "choice"
-# dates = "weekday"     # a date counts as its weekday; or month, quarter, hour; or year-month
-# first = "2024-01"     # with last = "2025-12": the months of year-month, which keeps years apart
+# dates = "weekday"     # a date counts as its weekday; or month, quarter, hour; or year-month,
+#                       # with first = "2024-01" and last = "2025-12", which keeps years apart
 #
 # [questions.member]
 # kind = "bit"          # yes or no
