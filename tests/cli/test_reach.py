@@ -77,6 +77,12 @@ def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], tmp_path: Path) -> 
     assert cli("reach", "plan", "--check", target, "-q", "--explain").out
 
 
+def test_a_size_in_another_form_is_spelled_out(cli: Callable[..., Done]) -> None:
+    for word, meant in (("daily=12k", "daily=12000"), ("daily=1,200,000", "daily=1200000")):
+        done = cli("reach", "plan", "--publisher", word, "--epsilon", 1)
+        assert f"hint: did you mean {meant}?" in done.err
+
+
 # ---------------------------------------------------------------------------------- help
 
 
@@ -755,3 +761,81 @@ def test_the_demo_tells_the_truth_and_that_it_can(cli: Callable[..., Done], tmp_
         assert abs(row["estimate"] - truth[row["group"]]) < 7 * row["standard_error"]
     command = done.out.strip().splitlines()[-1].split()
     assert cli(*command[1:]).code == 0
+
+
+# ---------------------------------------------------------------------------------- lists
+
+
+def listed(folder: Path, lines: list[str]) -> None:
+    (folder / "daily.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_addresses_in_several_spellings_need_a_rule(
+    campaign: Path, cli: Callable[..., Done], plan: reach.ReachPlan
+) -> None:
+    assert plan.ids.name == "as-is"
+    listed(campaign, ["id", *(f"{'U' if n % 3 else 'u'}{n}@b.org" for n in range(6_000))])
+    done = cli(*encoding(campaign, "daily"))
+    assert done.code != 0
+    assert "4,000 of 6,000 ids have capital letters" in done.err
+    assert "--ids e-mail" in done.err
+    assert "the plan promises" not in done.err  # nothing was made
+    done = cli(*encoding(campaign, "daily"), "--anyway")
+    assert done.code == 0, done.err
+    assert "4,000 of 6,000 ids" in done.err
+    assert "the plan promises" in done.err
+
+
+def test_other_ids_with_capitals_are_only_told(campaign: Path, cli: Callable[..., Done]) -> None:
+    listed(campaign, ["id", *(f"User-{n}" for n in range(6_000))])
+    done = cli(*encoding(campaign, "daily"))
+    assert done.code == 0, done.err
+    assert "6,000 of 6,000 ids have capital letters" in done.err
+
+
+def test_a_plan_hints_at_rules_for_ids(cli: Callable[..., Done]) -> None:
+    words = ("reach", "plan", *TWO, "--epsilon", 2, "--hashes", 1)
+    assert "--ids e-mail" in cli(*words).out
+    assert "plan with" not in cli(*words, "--ids", "e-mail").out
+
+
+def test_a_column_that_is_not_named_is_guessed_only_by_a_usual_name(
+    campaign: Path, cli: Callable[..., Done]
+) -> None:
+    asked = [one for one in encoding(campaign, "daily") if one not in ("--column", "id")]
+    for names, hint in (
+        ("country,E-mail", "add --column E-mail"),
+        ("ann miller,berlin", "--column, column="),
+    ):
+        listed(campaign, [names, "a,b"])
+        done = cli(*asked)
+        assert hint in done.err
+        assert "miller" not in done.err
+
+
+def test_a_column_of_misfits_is_probably_another_one(
+    tmp_path: Path, campaign: Path, cli: Callable[..., Done]
+) -> None:
+    target = Target(2.0, 1e-6)
+    audience = Audience(list(SIZES))
+    path = tmp_path / "campaign.plan.json"
+    path.unlink()
+    reach.plan(audience, sizes=SIZES, target=target, hashes=1, ids="e-mail").save(path)
+    for table, asked in (
+        (["id,at", *["u@b.org,DE"] * 9, "u,DE"], False),
+        (["id,at", "DE,b"], True),
+    ):
+        listed(campaign, table)
+        assert ("is this the column" in cli(*encoding(campaign, "daily")).err) is asked
+
+
+def test_a_key_of_another_plan_is_told_before_its_publisher(
+    campaign: Path, cli: Callable[..., Done], plan: reach.ReachPlan
+) -> None:
+    assert cli(*encoding(campaign, "daily")).code == 0
+    path = campaign / "campaign.plan.json"
+    path.unlink()
+    replace(plan, title="Another").save(path)
+    done = cli(*encoding(campaign, "daily"))
+    assert "made no filter for another plan" in done.err
+    assert "SHA-256" not in done.err

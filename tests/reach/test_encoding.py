@@ -20,6 +20,7 @@ from scipy import stats
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
+from chaffinch.reach.planning.id_rule import Likeness
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.charging import hand_out, refuse_second
@@ -317,5 +318,5 @@ def test_a_publisher_learns_what_went_in() -> None:
     told: list[Loaded] = []
     plan = small_plan(bits=1 << 16)
     encode(["a", "b", None], plan, publisher="daily", key=KEY, missing="skip", told=told.append)
-    assert told == [Loaded(rows=3, ids=2, expected=100, missing=1)]
+    assert told == [Loaded(3, 2, 100, missing=1, likeness=Likeness(ids=2))]
     assert told[0].surprising

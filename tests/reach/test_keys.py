@@ -165,8 +165,11 @@ def test_a_key_makes_one_filter_for_each_publisher(tmp_path: Path) -> None:
     for key in (CampaignKey(SECRET), load_key(tmp_path / "campaign.key")):
         encode(["a"], plan, publisher="daily", key=key)
         encode(["a"], plan, publisher="radio", key=key)
-        for other in (plan, small_plan(bits=1 << 13)):
-            with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        for other, why in (
+            (plan, "made no filter of 'daily'"),
+            (small_plan(bits=1 << 13), "made no filter for another plan"),
+        ):
+            with pytest.raises(InvalidInput, match=why):
                 encode(["a"], other, publisher="daily", key=key)
     for name in ("campaign.key", "link"):
         with pytest.raises(InvalidInput, match="made no filter of 'daily'"):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
 from chaffinch.privacy import Target
 from chaffinch.reach import plan as make_plan
-from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
+from chaffinch.reach.planning.id_rule import AS_IS, IdRule, Likeness, likeness, spell_ids
 from chaffinch.reach.planning.reach_plan import _FORMAT, plan_from
 from chaffinch.reach.publisher.filter_making import Loaded
 from chaffinch.wire.documents import digest
@@ -306,3 +306,36 @@ def test_counts_go_with_ids_that_are_left() -> None:
     wanted = unflipped(["a@b.org", "a@b.org", "c@d.org"], plan)
     for one, other in zip(found, wanted, strict=True):
         assert (one == other).all()
+
+
+# ------------------------------------------------------------------------------ as they are
+
+
+@each_case(
+    ("texts", "wanted", "rule", "doubtful"),
+    [
+        ([" A@b.org", "a@b.org", "", None], Likeness(2, 2, 0, 1), "e-mail", True),
+        (["a@b.org", "zoë@b.org"], Likeness(2, 2, 0, 0), "e-mail", False),
+        (["+491701234567", "+49 170 1234567"], Likeness(2, 0, 2, 1), "phone", True),
+        (["0170/1234567", "(030) 1234567"], Likeness(2, 0, 2, 2), "phone", True),
+        (["0001234567", "1701234567"], Likeness(2, 0, 0, 0), "lower-case", False),
+        (["2026-01-01", "dGVzdA", "x "], Likeness(3, 0, 0, 2), "lower-case", False),
+    ],
+)
+def test_what_ids_look_like_that_are_taken_as_they_are(
+    texts: list[str | None], wanted: Likeness, rule: str, *, doubtful: bool
+) -> None:
+    for kind in (pa.string(), pa.large_string()):
+        found = likeness(pa.array(texts, kind))
+        assert (found, found.rule, found.doubtful) == (wanted, rule, doubtful)
+    assert likeness(pa.array([b"A@b.org"])) == Likeness()
+
+
+def test_addresses_in_several_spellings_are_told_without_a_number() -> None:
+    with pytest.warns(UserWarning, match="Was 'e-mail' meant") as caught:
+        encode(LIST, ruled(AS_IS), publisher="daily", key=KEY)
+    assert not any(digit in str(caught[0].message) for digit in "0123456789")
+    told: list[Loaded] = []
+    encode(LIST, ruled(AS_IS), publisher="daily", key=KEY, told=told.append)
+    assert told[0].likeness == Likeness(4, 4, 0, 2)
+    encode(SPELLED, ruled(AS_IS), publisher="daily", key=KEY)  # a warning would be an error

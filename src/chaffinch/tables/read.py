@@ -175,21 +175,25 @@ class Table:
         guess = f"did you mean {_short(near[0])}? " if near else ""
         if alike := [one for one in self.columns if same_letters(one, str(column))]:
             guess = f"it has {_short(alike[0])}, whose letters have another Unicode form. "
-        listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
-        known = f"The columns are {listed}"
-        if self.names_may_be_cells:
-            why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
-            many = len(self.columns)
-            shows = "`chaffinch check --show` lists them, for whoever holds the table"
-            where = shows if self.named_by_first_line else _COLUMNS
-            known = f"The table has {many} column{'s' * (many != 1)}; {why}; {where}"
         return InvalidTable(
             "in the table",
             "no column of that name",
             column=str(column),
-            hint=guess + known,
+            hint=guess + self.known_columns,
             reason=Reason.UNKNOWN_COLUMN,
         )
+
+    @property
+    def known_columns(self) -> str:
+        """Return the names of the columns, or, where they may be cells, who can see them."""
+        if not self.names_may_be_cells:
+            listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
+            return f"The columns are {listed}"
+        why = _FIRST_LINE if self.named_by_first_line else _OF_A_FRAME
+        many = len(self.columns)
+        shows = "`chaffinch check --show` lists them, for whoever holds the table"
+        where = shows if self.named_by_first_line else _COLUMNS
+        return f"The table has {many} column{'s' * (many != 1)}; {why}; {where}"
 
 
 def open_table(

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _FLAG = Parameter(negative=(), show_default=False)
 _OUT = Parameter(name=["--out", "-o"])
 _NARROW = 80
+_SPELLING_HINT = (
+    " If they are e-mail addresses or phone numbers, plan with --ids e-mail or --ids phone: lists "
+    "of several publishers are hardly ever spelled alike."
+)
 
 
 @Parameter(name="*")
@@ -170,13 +174,26 @@ def _sizes(words: tuple[str, ...]) -> dict[str, int]:
         name, _, size = word.rpartition("=")
         number = _whole(size)
         if not name or number is None:
-            raise InvalidInput("publisher", "NAME=SIZE, such as daily=1200000", word)
+            raise InvalidInput(
+                "publisher",
+                "NAME=SIZE, such as daily=1200000",
+                word,
+                hint=_written_out(name, size),
+            )
         if name in found:
             raise InvalidInput("publisher", "named once", word)
         found[name] = number
     if not found:
         raise InvalidInput("publishers", "given", Unquoted("none"), hint="add --publisher")
     return found
+
+
+def _written_out(name: str, size: str) -> str:
+    """Return what was probably meant by a size such as 12k or 1,200,000."""
+    letters = {"k": "e3", "m": "e6"}
+    plain = size.replace(",", "").lower()
+    number = _whole(plain[:-1] + letters.get(plain[-1:], plain[-1:]))
+    return f"did you mean {name}={number}?" if name and number is not None else ""
 
 
 def _whole(text: str) -> int | None:
@@ -204,7 +221,8 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
     # one is the error.
     paragraphs = found.explain().split("\n\n")
     first = 3 + sum(one.startswith("Warning") for one in paragraphs)
-    short = [*paragraphs[:first], f"{found.ids.sentence}.", paragraphs[-1]]
+    hint = _SPELLING_HINT if found.ids == cf.reach.IdRule() else ""
+    short = [*paragraphs[:first], f"{found.ids.sentence}.{hint}", paragraphs[-1]]
     output.words("\n\n".join(paragraphs if explain else short))
     output.words("")
     if found.options:

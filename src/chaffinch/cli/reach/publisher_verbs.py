@@ -20,6 +20,7 @@ from chaffinch.errors import InvalidInput, InvalidTable, Unquoted
 from chaffinch.runs.payment import Charged
 
 if TYPE_CHECKING:
+    from chaffinch.reach.planning.id_rule import Likeness
     from chaffinch.reach.planning.reach_plan import ReachPlan
     from chaffinch.reach.publisher.filter_making import Loaded
     from chaffinch.tables.pieces import Piece
@@ -124,9 +125,10 @@ def encode(  # noqa: PLR0913 - the options of a verb
     out
         The file for the filter, such as daily.filter.
     anyway
-        Also accept less than half or more than twice as many different ids as the plan expects.
-        Without this option such a list is refused before anything is recorded or charged: usually
-        it is the wrong table, or the wrong column.
+        Also accept less than half or more than twice as many different ids as the plan expects, or
+        addresses in several spellings under a plan that takes ids as they are. Without this option
+        such a list is refused before anything is recorded or charged: usually it is the wrong
+        table, or the wrong column, or a plan without --ids.
     """
     from chaffinch.reach.publisher.charging import (
         finish_publishing,
@@ -151,7 +153,6 @@ def encode(  # noqa: PLR0913 - the options of a verb
     refuse_second(found, secret, publisher, ledger)
     if target.exists():
         raise InvalidInput("filter file", "one that does not exist yet", target.name)
-    output.say(f"the plan promises {found.guarantee}")
     source = _source(paths.input_source(data, "ids"), columns, work)
     with output.counting("encoding", "pieces" if work.on_cluster else "rows") as tell:
         made = work.open(tell.words).make_filter(
@@ -187,6 +188,7 @@ def _show(
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)
         return
+    output.say(f"the plan promises {plan.guarantee}")
     reader = "analyzer" if plan.shuffler is None else "shuffler"
     size = bytes_for_people(plan.filter_bytes)
     output.say(f"wrote {target}, a filter of {size} for the {reader} alone")
@@ -211,6 +213,7 @@ def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output, *, anyway: bool
             f"skipped: {count_of(loaded.missing, 'row')} without an id, "
             f"{count_of(loaded.unfit, 'row')} with an id that does not fit the rule"
         )
+    _doubt_spelling(loaded.likeness, output, anyway=anyway)
     if not loaded.surprising:
         return
     if not anyway:
@@ -223,6 +226,30 @@ def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output, *, anyway: bool
             "--anyway",
         )
     output.say("warning: is this the right table? Otherwise plan again with true sizes")
+
+
+def _doubt_spelling(found: Likeness, output: Output, *, anyway: bool) -> None:
+    """Say how many ids another rule would change, where the plan takes them as they are.
+
+    Addresses and phone numbers are refused: other publishers will not spell them alike.
+    """
+    if not found.changed:
+        return
+    signs = "signs between digits" if found.rule == "phone" else "capital letters"
+    output.say(
+        f"{found.changed:,} of {count_of(found.ids, 'id')} have {signs} or blanks at an end. The "
+        "plan takes ids as they are: at a publisher who spells them otherwise, they are other ids"
+    )
+    if not found.doubtful:
+        return
+    if not anyway:
+        raise InvalidTable(
+            f"one whose {found.kind} are all spelled alike, under a plan that takes ids as they "
+            "are",
+            "several spellings",
+            hint="nothing was recorded or charged, and the key can still be used. Have all "
+            f"publishers use a plan of `chaffinch reach plan --ids {found.rule}`, or add --anyway",
+        )
 
 
 def _facts(made: Filter, target: Path) -> dict[str, Any]:

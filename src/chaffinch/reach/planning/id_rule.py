@@ -43,7 +43,7 @@ RuleName = Literal["as-is", "lower-case", "e-mail", "phone"]
 _COUNTRY_CODE = re.compile(r"[1-9][0-9]{0,2}")
 _TRUNK = re.compile(r"[0-9]{0,2}")
 _SENTENCES = {
-    "as-is": "Ids are taken as they are, byte for byte",
+    "as-is": "Ids are taken as they are: another spelling is another id",
     "lower-case": "Ids are trimmed and put into lower-case letters",
     "e-mail": "Ids are e-mail addresses, trimmed and put into lower-case letters, each with its "
     "domain as the domain name system writes it",
@@ -140,6 +140,7 @@ _LONGEST_ADDRESS = 254
 _FOREIGN_DOMAIN = r"^[^@]+@[^@]*[^\x00-\x7f@][^@]*$"
 _BETWEEN_DIGITS = r"[\p{Z}\p{Pd}\p{Cf}\x{2212}\t\n\v\f\r()\[\]./]"
 _BRACKETED_TRUNK = r"^(\s*(?:\+|00)[^()]*)\(0\)"
+_LIKE_A_PHONE = r"^(\+[0-9 ()./-]{8,}|[0(][0-9]*[ ()./-][0-9 ()./-]{6,})$"
 _NUMBER = r"^\+[1-9][0-9]{7,14}$"
 
 
@@ -152,6 +153,78 @@ def spell_ids(texts: pa.Array, rule: IdRule) -> pa.Array:
     ['ann@example.org', None, '']
     """
     return _SPELLED[rule.name](texts, rule)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """What ids look like that a plan takes as they are.
+
+    >>> import pyarrow as pa
+    >>> likeness(pa.array([" Ann@b.org", "bob@b.org"]))
+    Likeness(ids=2, addresses=2, phones=0, changed=1)
+    """
+
+    ids: int = 0
+    addresses: int = 0
+    phones: int = 0
+    """Texts of digits that have a plus in front or signs between them."""
+    changed: int = 0
+    """Ids that have capital letters, white space at an end, or, as phone numbers, other signs."""
+
+    def __add__(self, more: Likeness) -> Likeness:
+        return Likeness(
+            self.ids + more.ids,
+            self.addresses + more.addresses,
+            self.phones + more.phones,
+            self.changed + more.changed,
+        )
+
+    @property
+    def rule(self) -> str:
+        """Return the rule that was probably meant."""
+        if 2 * self.addresses > self.ids:
+            return "e-mail"
+        return "phone" if 2 * self.phones > self.ids else "lower-case"
+
+    @property
+    def kind(self) -> str:
+        """Return what these probably are."""
+        return {"e-mail": "e-mail addresses", "phone": "phone numbers"}.get(self.rule, "ids")
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether these are addresses or phone numbers in more than one way of writing."""
+        return self.changed > 0 and self.rule != "lower-case"
+
+
+NO_LIKENESS = Likeness()
+
+
+def likeness(texts: pa.Array) -> Likeness:
+    """Return what ids look like; of bytes that are no texts nothing is known."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return NO_LIKENESS
+
+    def count(some: pa.Array) -> int:
+        return compute.sum(some).as_py() or 0
+
+    try:
+        small = _lower_case(texts, AS_IS)
+        phones = compute.match_substring_regex(small, _LIKE_A_PHONE)
+        signs = compute.and_(phones, compute.match_substring_regex(small, "[^0-9+]"))
+        changed = compute.or_(compute.not_equal(texts, small), signs)
+        there = compute.not_equal(small, _like([""], small)[0])
+        return Likeness(
+            count(there),
+            count(compute.match_substring(small, "@")),
+            count(phones),
+            count(compute.and_(changed, there)),
+        )
+    except pa.ArrowException:
+        return NO_LIKENESS
 
 
 def _as_is(texts: pa.Array, _rule: IdRule) -> pa.Array:

@@ -143,7 +143,9 @@ class CampaignKey:
             yield from (one for one in _read_record(record) if one["key"] == self._name)
 
     def refuse_second(self, publisher: str, plan_id: str) -> None:
-        """Refuse a publisher for whom the key has made a filter before, and another plan."""
+        """Refuse another plan, and a publisher for whom the key has made a filter before."""
+        # The plan first: to send the filter of another collection would be no help.
+        self._refuse_other_plan(plan_id)
         before = self.made_for(publisher)
         if before is not None:
             raise InvalidInput(
@@ -153,7 +155,6 @@ class CampaignKey:
                 hint=f"send the filter made then (SHA-256 {before['sha256'][:8]}…), or start anew: "
                 "all publishers need a new key",
             )
-        self._refuse_other_plan(plan_id)
 
     def _refuse_other_plan(self, plan_id: str) -> None:
         """Refuse a plan if the key has made a filter for another one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import tempfile
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from chaffinch.disk.storage_errors import storage_fault
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable, StorageFault, checks
 from chaffinch.privacy import Target
 from chaffinch.reach.planning.alignment import word_range
+from chaffinch.reach.planning.id_rule import NO_LIKENESS, Likeness
 from chaffinch.reach.planning.reach_plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.reach.publisher.campaign_key import CampaignKey
 from chaffinch.reach.publisher.ids import Digests, IdColumns, IdReader, Spelled
@@ -54,6 +56,8 @@ class Loaded:
     """Rows without an id, which were skipped."""
     unfit: int = 0
     """Rows with an id that does not fit the plan's rule, which were skipped."""
+    likeness: Likeness = NO_LIKENESS
+    """What the ids look like, where the plan takes them as they are."""
 
     @property
     def surprising(self) -> bool:
@@ -101,10 +105,11 @@ def encode(  # noqa: PLR0913
     refused, or left out with ``"skip"``, and so is one that is ``unfit`` for that rule: one error
     tells of all of them. A plan that promises less than ``within`` is refused. ``hand_out``
     charges a filter to a ledger. ``progress`` is told the rows that are done, and of how many,
-    if that is known; ``told`` what went in, which is for the publisher alone. A key makes one
-    filter for each publisher, all for one plan: the filter is recorded with the key, on the disk if
-    it has a file, and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads
-    paths, folders, addresses and frames of Spark on a cluster.
+    if that is known; ``told`` what went in, which is for the publisher alone: without it a warning
+    is given of addresses that are not all spelled alike. A key makes one filter for each publisher,
+    all for one plan: the filter is recorded with the key, on the disk if it has a file, and another
+    is refused. The ``engine`` spark of ``chaffinch.engines`` reads paths, folders, addresses and
+    frames of Spark on a cluster.
     """
     if isinstance(key, CampaignKey):
         key.refuse_second(publisher, require_plan(plan).id)
@@ -117,10 +122,22 @@ def encode(  # noqa: PLR0913
         columns=IdColumns(column, counts, missing, unfit),
         within=within,
         progress=progress,
-        told=told,
+        told=told or _warn,
     )
     key.remember(made)
     return made
+
+
+def _warn(loaded: Loaded) -> None:
+    found = loaded.likeness
+    if found.doubtful:
+        # Not how many: a warning may go to a log.
+        warnings.warn(
+            f"Some of these {found.kind} have capital letters, blanks or signs, and the plan takes "
+            f"ids as they are, so another spelling is another id. Was {found.rule!r} meant, with "
+            "a new plan and a new key? With told= nothing is said.",
+            stacklevel=4,
+        )
 
 
 def make_filter(
@@ -191,7 +208,15 @@ def count_loaded(what: Spelled, ones: int, plan: ReachPlan, publisher: str) -> L
         raise FilterFull(f"filter of {publisher!r}")
     ids = round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
     expected = plan.sizes[plan.audience.place(publisher)]
-    return Loaded(what.rows, ids, expected, what.changed, what.missing.count, what.unfit.count)
+    return Loaded(
+        what.rows,
+        ids,
+        expected,
+        what.changed,
+        what.missing.count,
+        what.unfit.count,
+        what.likeness,
+    )
 
 
 def _true_rows(

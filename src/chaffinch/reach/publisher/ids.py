@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput, InvalidTable, Unquoted, checks
-from chaffinch.reach.planning.id_rule import AS_IS, IdRule, spell_ids
+from chaffinch.reach.planning.id_rule import (
+    AS_IS,
+    NO_LIKENESS,
+    IdRule,
+    Likeness,
+    likeness,
+    spell_ids,
+)
 from chaffinch.reach.planning.reach_plan import ReachPlan
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
@@ -36,10 +43,13 @@ _IDS = "one of ids: texts, whole numbers or binary"
 _TEXTS = "one of texts or whole numbers, for a rule that spells them"
 _VIEWS = "one of whole numbers of at least 1"
 _UNFIT_HINT = "mend them, or have them skipped (--unfit skip, unfit='skip')"
+_WRONG_COLUMN_HINT = "is this the column with the ids? Name another one (--column, column=); or "
 _PLUS_HINT = "; a plan may name a country code for phone numbers without a plus"
 _MISSING_HINT = "fill the gaps, or have rows without an id skipped (--missing skip)"
 _ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
 """Digits, with or without hexadecimal letters, or an address: no name of a column."""
+_USUAL_NAME = re.compile(r"(?i:(user|customer|member|account)?[ _-]?ids?|e?[ _-]?mails?|phone)")
+"""Names of columns that are nobody's id, so that they may be shown."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class Spelled:
     """Rows without an id."""
     unfit: _Rows = _NONE
     """Rows with an id that does not fit the plan's rule."""
+    likeness: Likeness = NO_LIKENESS
+    """What the ids look like that are taken as they are."""
 
     @property
     def ids(self) -> int:
@@ -97,6 +109,7 @@ class Spelled:
             self.changed + more.changed,
             self.missing.followed_by(more.missing),
             self.unfit.followed_by(more.unfit),
+            self.likeness + more.likeness,
         )
 
     def of_file(self, name: str) -> Spelled:
@@ -177,13 +190,13 @@ class IdReader:
                 "column",
                 "named where a table has several",
                 Unquoted(f"{len(others)} columns that may hold the ids"),
-                hint="say which column holds the ids",
+                hint=_naming(others, self.table),
             )
         if self.table.named_by_first_line and _ID_ITSELF.fullmatch(others[0]):
             raise InvalidTable(
                 "one with a name in its first line",
                 "a first line that looks like an id",
-                hint="add a line with the name of the column, or say which column holds the ids",
+                hint="add a line with the name of the column, or name it (--column, column=)",
             )
 
     @property
@@ -233,7 +246,9 @@ class IdReader:
         faults, hints = [], []
         if unfit.count:
             faults.append(f"ids that do not fit the rule {self.rule.name!r} in {unfit.words}")
-            hints.append(_UNFIT_HINT + (_PLUS_HINT if self._plus_needed else ""))
+            hardly_any = unfit.count > _NEARLY_ALL * (what.rows - what.missing.count)
+            asked = _WRONG_COLUMN_HINT if hardly_any and len(self.table.columns) > 1 else ""
+            hints.append(asked + _UNFIT_HINT + (_PLUS_HINT if self._plus_needed else ""))
         if missing.count:
             faults.append(f"none in {missing.words}")
             hints.append(_MISSING_HINT)
@@ -256,7 +271,8 @@ class IdReader:
 
         if self.rule == AS_IS:
             gaps = ~((np.diff(_bytes_and_offsets(texts)[1]) > 0) & _present(texts))
-            return texts, Spelled(len(texts), missing=_Rows.where(gaps, self._numbers.of(first)))
+            missing = _Rows.where(gaps, self._numbers.of(first))
+            return texts, Spelled(len(texts), missing=missing, likeness=likeness(texts))
         if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
             raise _refused(_TEXTS, texts.type, self._shown)
         try:
@@ -288,6 +304,14 @@ class IdReader:
         unasked = self.column is None
         hidden = unasked and (self.table.named_by_first_line or self._ids == ONLY)
         return None if hidden else self._ids
+
+
+def _naming(names: list[str], table: Table) -> str:
+    """Return how to name the column of ids; a name that may be a cell is not shown."""
+    for name in names:
+        if _USUAL_NAME.fullmatch(name):
+            return f"add --column {name} (column={name!r})"
+    return f"name the column with the ids (--column, column=). {table.known_columns}"
 
 
 def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
