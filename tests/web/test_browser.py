@@ -247,6 +247,16 @@ def test_a_reach_keeps_what_was_filled_in(chromium: Browser, address: str) -> No
         page.reload()
         expect(page.locator("#reach")).to_contain_text("north and south")
         assert page.locator("#reach .badge").locator("xpath=ancestor::tr").inner_text() == row
+        # A plan of something else cannot be taken home, and no number of it is in two lines.
+        page.locator("[name=epsilon]").fill("abc")
+        expect(page.locator("#faults")).to_contain_text("a number")
+        assert page.locator("#reach").evaluate("one => one.inert")
+        page.locator("[name=epsilon]").fill("1")
+        expect(state).to_contain_text("proven")
+        assert not page.locator("#reach").evaluate("one => one.inert")
+        page.set_viewport_size({"width": 360, "height": 800})
+        lines = "all => all.map((one) => one.getClientRects().length)"
+        assert set(page.locator("#reach .together").evaluate_all(lines)) == {1}
 
 
 @pytest.mark.parametrize("width", [360, 1440])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from chaffinch import reach
+from chaffinch.cli import main
 from chaffinch.errors import ChaffinchError
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.privacy.guarantee import right_guesses
@@ -233,14 +236,56 @@ def test_reach_is_planned_and_its_faults_are_told() -> None:
     assert re.search('8 <span class="badge">chosen', chosen)
     assert chosen.count("<tr>") == found["reach"].count("<tr>")
     assert "--hashes 8" in chosen
-    names: dict[str, Any] = {}
-    program = unescape(re.findall("<code>(from .*?)</code>", chosen, re.DOTALL)[0])
-    exec(program.replace("plan.save", "str"), names)  # noqa: S102 - it is ours
-    assert names["plan"].hashes == 8
-    assert names["plan"].id[:12] in chosen
+    assert programmed(chosen).hashes == 8
+    assert programmed(chosen).id[:12] in chosen
     for name, bad in (("publishers", "daily = many"), ("epsilon", "x"), ("publishers", "a=1\na=2")):
         with pytest.raises(ValueError, match="must be"):
             TASKS["reach"](lambda _: None, form=form | {name: bad})
+
+
+def programmed(html: str) -> Any:
+    """Return the plan that the program on a page makes."""
+    names: dict[str, Any] = {}
+    program = unescape(re.findall("<code>(from .*?)</code>", html, re.DOTALL)[0])
+    exec(program.replace("plan.save", "str"), names)  # noqa: S102 - it is ours
+    return names["plan"]
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"ids": "phone", "country_code": "+49", "trunk": "", "shuffled": "1", "title": "Ann’s",
+         "shuffler_epsilon": "4", "local_epsilon": "6"},
+        {"ids": "e-mail", "country_code": "49"},
+    ],
+)  # fmt: skip
+def test_every_wish_for_a_reach_is_in_the_command_and_the_program(
+    wishes: dict[str, str], tmp_path: Path
+) -> None:
+    form = {"publishers": "a=3000\nb=2000", "epsilon": "2", "delta": "1e-4", "hashes": "1"}
+    form |= wishes
+    html = fragments("reach", form=form)["reach"]
+    plan = programmed(html)
+    assert plan.id[:12] in html
+    assert (plan.ids.name, plan.title) == (wishes["ids"], wishes.get("title", ""))
+    command = unescape(re.findall("<code>chaffinch (.*?)</code>", html)[0])
+    target = tmp_path / "reach.plan.json"
+    assert main([*shlex.split(command)[:-1], str(target), "-q"]) == 0
+    assert reach.load_plan(target).id == plan.id
+
+
+def test_a_reach_knows_one_rule_for_epsilon_and_asks_for_no_people() -> None:
+    form = {"publishers": "a=3000\nb=2000", "delta": "1e-4"}
+
+    def fault(epsilon: str) -> ChaffinchError:
+        with pytest.raises(ChaffinchError) as caught:
+            TASKS["reach"](lambda _: None, form=form | {"epsilon": epsilon})
+        return caught.value
+
+    none, less = fault("0").message, fault("-1").message
+    assert none.partition("Got")[0] == less.partition("Got")[0]
+    assert "people" not in fault("50").hint
+    assert "smaller epsilon" in fault("50").hint
 
 
 @pytest.mark.parametrize(

@@ -308,11 +308,10 @@ class UselessPlan(NoPlanFound):
 
     code = "useless-plan"
 
-    def __init__(self, warnings: Sequence[str], *, wish: str = "for another epsilon") -> None:
+    def __init__(self, warnings: Sequence[str], *, wish: str) -> None:
         super().__init__(
             f"The plan must be of use. Got one with a warning: {' '.join(warnings)}",
-            hint=f"ask more people, or {wish}; "
-            "`--anyway` (anyway=True) makes the plan all the same",
+            hint=f"ask {wish}; `--anyway` (anyway=True) makes the plan all the same",
             details={"warnings": list(warnings)},
         )
 

@@ -82,7 +82,7 @@ def refuse_broken_wishes(one: Candidate, *, anyway: bool) -> None:
 
 
 def refuse_useless(
-    warnings: Sequence[str], *, anyway: bool, wish: str = "for another epsilon"
+    warnings: Sequence[str], *, anyway: bool, wish: str = "more people, or for another epsilon"
 ) -> None:
     """Refuse a plan that is of no use, unless it is wanted; ``wish`` is what may be relaxed."""
     if warnings and not anyway:

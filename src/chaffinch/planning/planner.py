@@ -94,9 +94,12 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     )  # fmt: skip
     task = wishes.task()
     if target is not None:
-        refuse_useless(useless_promise(target.epsilon, target.delta), anyway=anyway)
+        weak = useless_promise(target.epsilon, target.delta)
+        refuse_useless(weak, anyway=anyway, wish="for a smaller epsilon or delta")
         hopeless = hopeless_rounds(task, wishes.promise(target))
-        refuse_useless(hopeless, anyway=anyway, wish="for fewer rounds, or another epsilon")
+        refuse_useless(
+            hopeless, anyway=anyway, wish="more people, or for fewer rounds, or another epsilon"
+        )
     tell = progress or silent
     found = wishes.candidates(task, tell)
     _require_documents(found)
@@ -122,7 +125,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         choice=why,
     )
     wish = "for another epsilon" if error is None else "for less: a larger error"
-    refuse_useless(made.warnings, anyway=anyway, wish=wish)
+    refuse_useless(made.warnings, anyway=anyway, wish=f"more people, or {wish}")
     return made
 
 

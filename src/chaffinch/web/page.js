@@ -338,6 +338,7 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
     for (const one of buttons) one.disabled = !tasks;
     $("state").textContent = "…";
     $("faults")?.replaceChildren();
+    if (tasks) $("reach").inert = true; // what is not proven is not taken home
     if (!tasks) $("outcome").replaceChildren();
     await asking((news, job) => {
       // A run belongs to the page that started it: its number stands in the address.
@@ -352,6 +353,7 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
       if (news.done) $("state").textContent = `✓ ${news.done}`;
       if (news.proven) {
         $("state").textContent = news.proven.words;
+        $("reach").inert = false;
         remember(other);
         for (const one of other.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
       }

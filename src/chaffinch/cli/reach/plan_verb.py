@@ -132,13 +132,13 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 def _planned(asked: _AudienceOptions, output: Output, *, anyway: bool) -> ReachPlan:
     from chaffinch.planning.wishes import default_delta
-    from chaffinch.reach.planning.reach_planner import MAX_BITS
+    from chaffinch.reach.planning.reach_planner import MAX_BITS, reach_target
 
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None:
         raise InvalidInput("promise", "given by --epsilon", Unquoted("none"))
     delta = default_delta(sum(sizes.values())) if asked.delta is None else asked.delta
-    target = cf.Target(asked.epsilon, delta)
+    target = reach_target(asked.epsilon, delta)
     trunk = "" if asked.trunk == "none" else asked.trunk
     rule = cf.reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:

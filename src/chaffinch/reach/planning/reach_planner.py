@@ -132,7 +132,8 @@ def plan(  # noqa: PLR0913
     own = _own_wish(target, shuffler_target, local_epsilon, shuffled=shuffled)
     task = _Task(audience, _ordered_sizes(audience, sizes), target, own)
     rule = id_rule(ids)
-    refuse_useless(reach_warnings(target.epsilon, target.delta), anyway=anyway)
+    weak = reach_warnings(target.epsilon, target.delta)
+    refuse_useless(weak, anyway=anyway, wish="for a smaller epsilon or delta")
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = _weigh_options(task, bits, hashes, max_bits)
@@ -163,8 +164,15 @@ def _check_question(audience: object, target: object) -> None:
         raise InvalidInput("audience", "an Audience", audience)
     if not isinstance(target, Target):
         raise InvalidInput("target", "a Target(epsilon=…, delta=…)", target)
-    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
-    checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+    reach_target(target.epsilon, target.delta)
+
+
+def reach_target(epsilon: float, delta: float) -> Target:
+    """Return a promise that filters can keep."""
+    return Target(
+        checks.real("epsilon", epsilon, least=1e-9, most=MOST_EPSILON),
+        checks.real("delta", delta, least=_LEAST_DELTA, most=MOST_DELTA),
+    )
 
 
 def _best_option(
