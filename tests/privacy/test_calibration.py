@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from chaffinch import privacy
+from chaffinch.charts.gallery.closed_forms import _flip, _smallest
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoParameterFound
+from chaffinch.planning.published_parameters import compare_parameters
 from chaffinch.privacy import Bracket, Mechanism, Target, calibrate, calibrate_count
 from chaffinch.privacy.mechanism import solve_epsilon
 from chaffinch.privacy.numerics.precision import GRAIN, Floats
@@ -225,3 +227,22 @@ def test_a_search_for_a_count_tells_what_it_tries() -> None:
     )
     assert f"count {found:,}" in told
     assert len(told) == len(set(told))
+
+
+def test_four_digits_of_the_smallest_flip_are_the_same_wherever_one_asks() -> None:
+    goal = Target(1.0, 1e-6)
+
+    def bit(flip: Fraction) -> Mechanism:
+        return privacy.FlippedBits(users=1000, flip_probability=flip)
+
+    fine = calibrate(bit, goal, relative_tolerance=1e-9)
+    less = fine * (1 - Fraction(1, 10**8))
+    assert bit(fine).delta(1.0).upper <= 1e-6 < bit(less).delta(1.0).lower
+    compared = compare_parameters(1000, 10, goal, lambda _: None)[0].value
+    asked = (fine, calibrate(bit, goal), _smallest(bit, 1.0), compared)
+    assert [_flip(float(one or 0)) for one in asked] == ["0.03074"] * 4
+
+
+def test_a_scale_of_noise_is_not_taken_for_flips() -> None:
+    with pytest.raises(InvalidInput, match="a flip probability, which is all that is varied"):
+        calibrate(lambda b: privacy.NoisyTotals(law="gaussian", scale=b), Target(1.0, 1e-6))

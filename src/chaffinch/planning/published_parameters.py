@@ -22,13 +22,13 @@ from chaffinch.planning.wishes import MOST_MESSAGES
 from chaffinch.plans.expansion import expanded
 from chaffinch.plans.parts import Part
 from chaffinch.privacy import Target
+from chaffinch.privacy.calibration import FINE
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.privacy.published import FORMULAS
 from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 from chaffinch.questions import Bit, Choice, Number, Question
 
-_TOLERANCE = 1e-3
 _COPIES = 8
 
 
@@ -294,7 +294,7 @@ def _group(
 def _smallest_flip(
     make: Callable[[Fraction], Any], target: Target, records: int, moved: float
 ) -> float | None:
-    """Return a flip probability proven to keep the promise, at most ``_TOLERANCE`` too large."""
+    """Return a flip probability proven to keep the promise, at most ``FINE`` too large."""
 
     def exact(inverse: float) -> Fraction:
         return Fraction(min(math.ceil(GRAIN / inverse), GRAIN // 2 - 1), GRAIN)
@@ -304,7 +304,7 @@ def _smallest_flip(
         return math.log(reached / target.delta) if reached > 0 else -800.0
 
     guess = float(flip_for_shift(gaussian_mu(target.epsilon, target.delta), records, moved))
-    inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=_TOLERANCE)
+    inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=FINE)
     return None if inverse is None else float(exact(inverse))
 
 

@@ -216,7 +216,7 @@ def _cover() -> TableFigure:
 
 def _smallest(make: Callable[..., Mechanism], epsilon: float) -> float | None:
     try:
-        return float(privacy.calibrate(make, Target(epsilon, _DELTA), relative_tolerance=1e-3))
+        return float(privacy.calibrate(make, Target(epsilon, _DELTA)))
     except NoParameterFound:
         return None
 
