@@ -66,7 +66,7 @@ def counted(found: ReachPlan, *sources: list[str]) -> ReachRelease:
     key = new_key()
     names = found.audience.publishers
     filters = [
-        encode(ids, found, publisher=name, key=key)
+        encode(ids, found, publisher=name, key=key, told=lambda _: None)
         for name, ids in zip(names, sources, strict=True)
     ]
     return analyze(filters, found, level=1 - 1e-7)
@@ -88,6 +88,32 @@ def test_publishers_who_share_less_than_noise_are_told_to_look_at_their_spelling
     assert "rule is e-mail" in apart
 
 
+def test_one_list_of_two_publishers_is_told_and_two_lists_are_not() -> None:
+    same, _ = lists(0)
+    (warned,) = [note for note in counted(USUAL, same, same).notes if "from one list" in note]
+    assert warned.startswith("Warning")
+    assert "daily and radio" in warned
+    for shared in (0, 10_000, 17_000):
+        assert not any("from one list" in note for note in counted(USUAL, *lists(shared)).notes)
+
+
+def test_no_interval_looks_like_certainty() -> None:
+    """Columns of one list under two names: now and then they reject every number of ids apart."""
+    three = small_plan(["daily", "radio", "shop"], bits=1 << 12, flip=PLAN.flip_probability)
+    own = made_up(three, "daily", load=0.2).rows
+    logos = count_logos(
+        [replace(made_up(three, name, load=0.2), rows=own) for name in three.audience.publishers],
+        three,
+    )
+    # Fewer columns of one publisher alone than flips would make: all three were flipped as one.
+    release = analyze(logos, three)
+    only = [row for row in release.rows if row.kind == "only"]
+    assert all(row.estimate < -3 * row.standard_error for row in only)
+    for row in release.rows:
+        assert row.high >= row.low + row.standard_error or row.low > 0
+        assert row.high_together >= row.high
+
+
 @pytest.mark.parametrize(("share", "warned"), [(1.0, False), (0.7, False), (0.3, True), (3, True)])
 def test_a_list_far_from_its_planned_size_is_told(share: float, *, warned: bool) -> None:
     short = [f"w{n}" for n in range(int(share * 20_000))]
@@ -100,8 +126,14 @@ def test_rows_are_found_by_either_name() -> None:
     release = analyze(LOGOS, PLAN, groups=[Group(all_of=("daily", "radio"))])
     assert release.row("all publishers") == release.row("daily or radio") == release.reach
     assert release.row("only daily") == release.row("daily, not radio")
+    group = Group(all_of=("daily", "radio"))
+    assert release.row(group) == release.row(group.name)
     with pytest.raises(InvalidInput, match="did you mean 'daily and radio'"):
         release.row("daily and radi")
+    with pytest.raises(InvalidInput, match="there is no publisher 'tv'"):
+        release.row("daily and tv")
+    with pytest.raises(InvalidInput, match="groups="):
+        release.row(Group(any_of=("daily", "radio"), times=2))
 
 
 def test_a_publisher_of_such_a_name_is_found_by_it() -> None:
@@ -143,6 +175,14 @@ def test_a_ledger_pays_for_rows_and_not_for_names(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="other filters that were charged"):
             analyze(changed, PLAN, ledger=ledger)
     assert len(ledger.entries()) == 1
+
+
+def test_a_filter_that_is_there_twice_is_named_by_its_files(tmp_path: Path) -> None:
+    for name, load in (("daily", 0.2), ("radio", 0.2), ("other", 0.1)):
+        of = "radio" if name == "other" else name
+        made_up(PLAN, of, load=load).save(tmp_path / f"{name}.filter")
+    with pytest.raises(InvalidInput, match=r"2 of 'radio': other\.filter, radio\.filter"):
+        analyze([tmp_path / "*.filter"], PLAN)
 
 
 def test_a_folder_or_a_pattern_names_all_filters(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -50,6 +51,8 @@ _UNIT = "ids"
 _MOST_SHARED = 4
 """More overlaps than those of three publishers make no sentence."""
 _WARNING = "Warning: "
+_BETWEEN_NAMES = re.compile(r"^only |,? (?:and|or|not) |, |[()]|\b\d+ times or more$|seen ")
+"""What stands between the publishers in the name of a group."""
 
 
 class _Kind(NamedTuple):
@@ -120,17 +123,26 @@ class ReachRelease(Publication):
         """Return the number of ids that any publisher has."""
         return self.rows[0]
 
-    def row(self, group: str) -> ReachRow:
+    def row(self, group: str | Group) -> ReachRow:
         """Return the row of a group, by its name in words or by what tables call it."""
+        if isinstance(group, Group):
+            group = group.name
         known = {label: row for _, rows in _labelled_rows(self) for label, row in rows}
         # A publisher may be called what tables call a group: its own name comes first.
         known |= {row.group: row for row in self.rows}
         if group in known:
             return known[group]
-        near = difflib.get_close_matches(str(group), known, n=1)
         listed = ", ".join(repr(row.group) for row in self.rows[:20])
-        hint = f"did you mean {near[0]!r}?" if near else ""
-        raise InvalidInput("group", f"one of {listed}", group, hint=hint)
+        raise InvalidInput("group", f"one of {listed}", group, hint=self._meant(str(group), known))
+
+    def _meant(self, group: str, known: Iterable[str]) -> str:
+        """Return what helps whoever asked for a group that is not there."""
+        slip = difflib.get_close_matches(group, known, n=1, cutoff=0.85)
+        for name in filter(None, () if slip else _BETWEEN_NAMES.split(group)):
+            if not difflib.get_close_matches(name, self.publishers, n=1):
+                return f"there is no publisher {name!r}"
+        near = difflib.get_close_matches(group, known, n=1)
+        return f"did you mean {near[0]!r}?" if near else "count it with groups=[…] (--any, --all)"
 
     def table(self) -> list[ReachRow]:
         """Return all rows: group, kind, estimate, standard error and both intervals."""

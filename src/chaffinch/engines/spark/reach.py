@@ -218,7 +218,8 @@ def check_filters(filters: Sequence[AnyPath], plan: ReachPlan) -> None:
         raise not_shuffled()
     places = [Place.of(path) for path in filters]
     if all(place.local for place in places):
-        aligned_filters([load_facts(place.text) for place in places], plan)
+        texts = [place.text for place in places]
+        aligned_filters([load_facts(one) for one in texts], plan, sources=texts)
 
 
 def count_logos(

@@ -44,21 +44,21 @@ def intervals(
     """Return an interval for each tail, which either end misses with about that chance at most.
 
     ``counts`` are those of the logos, of which ``columns`` has the shares. Tails are given from
-    the largest on, and each interval holds the one before.
+    the largest on, and each interval holds the one before. None ends before one standard error:
+    where columns reject every number, also 0, what is left must not look like certainty.
     """
     own, asked, seen = asked_columns(columns, counts, group)
+    estimate, error = own.estimate(asked)
     if own.audience.rows == 1:
         found = [_of_one_row(own, int(seen[1]), tail) for tail in tails]
+    elif by_delta_method(columns.audience, group):
+        found = [_normal(estimate, error, tail) for tail in tails]
     else:
-        estimate, error = own.estimate(asked)
-        if by_delta_method(columns.audience, group):
-            return [_normal(estimate, error, tail) for tail in tails]
         crowd = Crowd(own, asked)
         found = [_inverted(crowd, max(0.0, estimate), max(error, 1.0), one) for one in tails]
     # Ends that are found apart may be out of order by as much as they are rounded outwards.
-    return list(
-        accumulate(found, lambda one, wider: (min(one[0], wider[0]), max(one[1], wider[1])))
-    )
+    kept = accumulate(found, lambda one, wider: (min(one[0], wider[0]), max(one[1], wider[1])))
+    return [(low, max(high, error)) for low, high in kept]
 
 
 def asked_columns(

@@ -26,6 +26,7 @@ from chaffinch.reach.analyzer.logos import (
     not_shuffled,
     read_columns,
 )
+from chaffinch.reach.planning.alignment import aligned_filters
 from chaffinch.reach.planning.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.reach.planning.estimator import Columns
 from chaffinch.reach.planning.id_rule import AS_IS
@@ -128,7 +129,7 @@ def _count_sources(
     if plan.shuffler is None:
         if columns:
             raise not_filters()
-        return count_logos(filters, plan, progress=progress)
+        return count_logos(aligned_filters(filters, plan, sources=named), plan, progress=progress)
     if filters:
         raise not_shuffled()
     if len(columns) != 1:
@@ -245,12 +246,15 @@ def _release(
 _FAR = 2.0
 """A list of less than half, or more than twice, its planned size is probably another one."""
 _MOST_NAMED = 5
+_NEARLY_ALL = 0.8
+"""Where less than this is surely shared, intervals are too wide to say that lists are alike."""
 
 
 def _reach_notes(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) -> list[str]:
     return [
         *_far_from_planned(plan, rows),
         *_shared_too_little(plan, rows),
+        *_all_shared(rows),
         *_negative(rows),
         *_for_large_counts(plan, rows),
         *_left_out(plan),
@@ -291,13 +295,31 @@ def _shared_too_little(plan: ReachPlan, rows: Sequence[tuple[Group, ReachRow]]) 
     )
 
 
+def _all_shared(rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
+    """Yield one warning for all pairs of publishers whose lists may be one and the same."""
+    own = {group.any_of: row for group, row in rows if row.kind == "publisher"}
+    alike = []
+    for group, both in rows:
+        if both.kind == "overlap" and len(group.all_of) == 2:
+            each = [own[name,] for name in group.all_of]
+            largest = max(one.high for one in each)
+            if both.high >= max(one.low for one in each) and both.low >= _NEARLY_ALL * largest:
+                alike.append(both.group)
+    if alike:
+        more = f", and {len(alike) - _MOST_NAMED} more pairs" if len(alike) > _MOST_NAMED else ""
+        yield (
+            f"Warning: these lists cannot be told from one list: {', '.join(alike[:_MOST_NAMED])}"
+            f"{more}. Was one file encoded for several publishers?"
+        )
+
+
 def _negative(rows: Sequence[tuple[Group, ReachRow]]) -> Iterator[str]:
     below = [row.group for _, row in rows if row.estimate < 0]
     if below:
         named = "; ".join(below[:_MOST_NAMED]) + ("; …" if len(below) > _MOST_NAMED else "")
         yield (
             f"An estimate below 0 ({named}) means few ids or none: the noise was larger than "
-            "the true count. Its interval begins at 0."
+            "the true count. Its interval begins at 0, and ends at one standard error or later."
         )
 
 

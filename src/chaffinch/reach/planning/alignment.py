@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, PlanMismatch, Unquoted
@@ -21,8 +22,13 @@ _AnyFilter = TypeVar("_AnyFilter", Filter, FilterFacts)
 _ENCODE = "encode again with the plan and the key that all publishers share"
 
 
-def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_AnyFilter]:
-    """Return the filters in the order of the plan's publishers, if they belong together."""
+def aligned_filters(
+    filters: Sequence[_AnyFilter], plan: ReachPlan, *, sources: Sequence[object] = ()
+) -> list[_AnyFilter]:
+    """Return the filters in the order of the plan's publishers, if they belong together.
+
+    ``sources`` are what they were read from, for those who look for one that is there twice.
+    """
     given: Sequence[object] = filters
     if not all(isinstance(one, (Filter, FilterFacts)) for one in given):
         raise InvalidInput("filters", "a list of Filter", type(filters).__name__)
@@ -30,7 +36,7 @@ def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_Any
         if one.plan_id != plan.id:
             thing = f"filter of {one.publisher!r}"
             raise PlanMismatch(thing, expected=plan.id, found=one.plan_id)
-    _refuse_missing_filters(filters, plan)
+    _refuse_missing_filters(filters, plan, sources)
     by_name = {one.publisher: one for one in filters}
     ordered = [by_name[name] for name in plan.audience.publishers]
     first = ordered[0]
@@ -47,7 +53,9 @@ def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_Any
     return ordered
 
 
-def _refuse_missing_filters(filters: Sequence[Filter | FilterFacts], plan: ReachPlan) -> None:
+def _refuse_missing_filters(
+    filters: Sequence[Filter | FilterFacts], plan: ReachPlan, sources: Sequence[object]
+) -> None:
     names = [one.publisher for one in filters]
     if not names:
         raise InvalidInput("number of filters", f"{len(plan.audience.publishers)}", 0)
@@ -55,7 +63,14 @@ def _refuse_missing_filters(filters: Sequence[Filter | FilterFacts], plan: Reach
         plan.audience.place(name)
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise InvalidInput("filters", "one for each publisher", Unquoted(f"{times} of {name!r}"))
+        paths = [
+            Path(source).name
+            for one, source in zip(filters, sources, strict=False)
+            if one.publisher == name and isinstance(source, (str, Path))
+        ]
+        files = f": {', '.join(paths)}" if paths else ""
+        got = Unquoted(f"{times} of {name!r}{files}")
+        raise InvalidInput("filters", "one for each publisher", got)
     batch, times = Counter(one.batch for one in filters).most_common(1)[0]
     if times > 1:
         both = [one.publisher for one in filters if one.batch == batch]

@@ -49,7 +49,7 @@ def shuffle(
     """
     _check_plan(plan).verify()
     opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
-    ordered = aligned_filters(opened, plan)
+    ordered = aligned_filters(opened, plan, sources=filters)
     kept = HandedOver(record, plan.id, ordered)
     before = kept.find()
     if before is not None:
