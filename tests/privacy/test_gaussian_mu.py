@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import reduce
 from itertools import product
@@ -16,6 +17,7 @@ from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bits import _mu_of
 from chaffinch.privacy.tradeoff import corner_worths, mu_with, search_mu
+from tests.cases import each_case
 from tests.oracles import exact, mpm
 from tests.tiers import nightly
 
@@ -37,6 +39,77 @@ def quantile(logarithm: mpmath.mpf) -> mpmath.mpf:
         return mpmath.log(mpmath.erfc(-z / mpmath.sqrt(2)) / 2) - logarithm
 
     return mpmath.findroot(miss, -mpmath.sqrt(-2 * logarithm))
+
+
+def worth_of_noise(scale: str, move: int, test: int) -> mpmath.mpf:
+    """Return what a threshold is worth where discrete Gaussian noise is moved, in many digits."""
+    with mpmath.workdps(60):
+        variance = mpmath.mpf(scale) ** 2
+
+        def log_tail(start: int) -> mpmath.mpf:
+            # Relative to the first term, so that nothing is too small; of all numbers from −far.
+            least = max(start, -far)
+            falls = (least * least - z * z for z in range(least, max(least, 0) + far))
+            rest = mpmath.fsum(mpmath.exp(fall / (2 * variance)) for fall in falls)
+            return mpmath.log(rest) - mpmath.mpf(least * least) / (2 * variance)
+
+        far = int(16 * mpmath.mpf(scale)) + 8
+        total = log_tail(-far)
+
+        def place(start: int) -> mpmath.mpf:
+            """Return −Φ⁻¹(P[Z ≥ start])."""
+            if start <= 0:
+                return -place(1 - start)
+            return -quantile(log_tail(start) - total)
+
+        return place(test) - place(test - move)
+
+
+@each_case(
+    ("scale", "steps", "tests"),
+    [
+        ("2", 1, range(1, 40)),
+        ("0.5", 1, range(1, 40)),
+        ("2", 5, range(3, 40)),
+        ("2", 1, (64, 65, 100, 500, 10_000)),  # behind what is summed, where a proof says it
+        ("0.5", 3, (64, 70, 1_000)),
+        ("10", 1, (1, 2, 10, 100, 2_000, 50_000)),
+    ],
+)
+def test_no_test_of_gaussian_noise_beats_mu_and_one_reaches_it(
+    scale: str, steps: int, tests: Iterable[int]
+) -> None:
+    found = privacy.NoisyTotals(law="gaussian", scale=scale, steps=steps).gaussian_mu()
+    assert found.relative_width < 1e-7
+    worths = [worth_of_noise(scale, steps, test) for test in tests]
+    assert max(worths) <= found.upper
+    if 1 in tests or 3 in tests:
+        assert found.lower <= max(worths)
+        # A law that is a millionth wider is another one.
+        less = worth_of_noise(str(float(scale) * (1 + 1e-6)), steps, (2 + steps) // 2)
+        assert less < found.lower
+
+
+def test_mu_of_several_counts_is_that_of_their_sum_and_bounds_every_delta() -> None:
+    for scale, counts, steps in (("3", 4, 1), ("2.5", 2, 3)):
+        noise = privacy.NoisyTotals(law="gaussian", scale=scale, counts=counts, steps=steps)
+        mu = noise.gaussian_mu()
+        alone = privacy.NoisyTotals(law="gaussian", scale=scale, counts=1, steps=steps)
+        assert mu.upper <= alone.gaussian_mu().upper * math.sqrt(counts) * (1 + 1e-9)
+        for epsilon in (0.0, 0.5, 2.0):
+            far, near = (
+                mpmath.ncdf(mu.upper / 2 - epsilon / mu.upper),
+                mpmath.ncdf(-mu.upper / 2 - epsilon / mu.upper),
+            )
+            assert noise.delta(epsilon).lower <= far - mpmath.exp(epsilon) * near
+        # The profile alone sees nearly as much.
+        assert mu.lower <= Mechanism.gaussian_mu(noise).lower * (1 + 1e-4) <= mu.upper * 1.001
+
+
+def test_mu_of_noise_that_is_not_followed_is_not_bounded() -> None:
+    assert privacy.NoisyTotals(law="gaussian", scale=1, counts=2).gaussian_mu().upper == math.inf
+    wide = privacy.NoisyTotals(law="gaussian", scale=16_000).gaussian_mu()
+    assert 1 / 16_000 <= wide.upper < 1.00001 / 16_000
 
 
 def test_no_upper_end_of_mu_lies_below_a_lower_one() -> None:

@@ -33,7 +33,7 @@ def test_the_allowance_covers_the_error_with_room(log: float) -> None:
 def test_quantiles_of_any_depth_keep_their_digits() -> None:
     logs = [*LOGS, -11_356.0, -105_360.0, -2.5e5, -1e7, -1e9]
     for log, found in zip(logs, tradeoff.normal_quantile(np.array(logs)).tolist(), strict=True):
-        assert error_of(found, log) <= 0.2 * tradeoff._QUANTILE_ERROR * (1 + abs(found))  # noqa: SLF001
+        assert error_of(found, log) <= 0.2 * tradeoff.QUANTILE_ERROR * (1 + abs(found))
 
 
 def test_both_sides_of_a_far_quantile_enclose_it() -> None:

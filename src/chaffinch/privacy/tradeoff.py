@@ -23,7 +23,7 @@ _DOUBT = 1e-15
 """Room for the handful of roundings between a proven delta and a point of the curve."""
 _FIRST_LINES = 33
 _FAR = -30.0
-_QUANTILE_ERROR = 1e-14
+QUANTILE_ERROR = 1e-14
 """Allowance for a normal quantile z at any depth, in units of 1 + |z|: five times what a test
 measures."""
 _ROUNDED = 1e-15
@@ -240,7 +240,7 @@ def corner_worths(epsilons: Floats, logs: Floats) -> Floats:
 def log_gap(level: Floats, power: Floats, *, side: int) -> Floats:
     """Return an upper (side 1) or lower (−1) end of Φ⁻¹(power) − Φ⁻¹(level), from logarithms."""
     near, far = normal_quantile(np.minimum(power, 0.0)), normal_quantile(level)
-    error = _QUANTILE_ERROR * (2 + np.abs(near) + np.abs(far))
+    error = QUANTILE_ERROR * (2 + np.abs(near) + np.abs(far))
     return np.asarray(near - far + side * error, dtype=np.float64)
 
 

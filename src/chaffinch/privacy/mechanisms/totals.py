@@ -41,6 +41,7 @@ import numpy as np
 from chaffinch.errors import InvalidInput, checks
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.mechanisms.totals_mu import mu_of_noise
 from chaffinch.privacy.numerics.discrete_noise import GaussianSum
 from chaffinch.privacy.numerics.precision import Floats, Wide, WideArray, down, gamma, up, wide
 
@@ -161,6 +162,17 @@ class NoisyTotals(Mechanism):
         every = math.ceil((kinks + 1) / _MOST_KINKS)
         losses = (self._reach - 2 * j / self.scale for j in range(0, kinks + 1, every))
         return np.array(sorted({0.0, *(up(wide(loss)) for loss in losses if loss)}))
+
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP; of Gaussian noise about move/scale.
+
+        Its upper end is infinite where no bound of it is known (very wide noise, and sums of narrow
+        one).
+        """
+        found = None
+        if self.law == "gaussian":
+            found = mu_of_noise(self._total, self.counts * self.steps)
+        return super().gaussian_mu() if found is None else Bracket(*found)
 
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the two laws of what one person moves."""

@@ -53,6 +53,20 @@ class GaussianSum:
         """Return count·scale²: above the variance, by next to nothing where the scale is 1."""
         return self.count * self.scale**2
 
+    @property
+    def normaliser(self) -> Any:
+        """Return the sum of e^(−z²/2V) over all whole numbers."""
+        return _normaliser(self.variance)[0]
+
+    @property
+    def relative(self) -> Any:
+        """Return how far masses like e^(−z²/2V), normalised, are off, relatively."""
+        relative = _normaliser(self.variance)[1]
+        if self.count == 1:
+            return relative
+        # (1 + θ)/(1 − θ) for every sum, and θ ≤ 2.1·e^(−π²σ²) for v ≥ σ²/2.
+        return relative + self.count * Wide(9) * np.exp(-Wide(9.8) * wide(self.scale**2))
+
     def masses(self, first: int, size: int) -> tuple[WideArray, Any]:
         """Return the masses from ``first`` on, and how far each may be off, relatively."""
         if self.count > 1 and self.scale < _SMOOTH:
@@ -60,13 +74,9 @@ class GaussianSum:
         places = first + np.arange(size, dtype=Wide)
         exponents = places * places / (2 * wide(self.variance))
         most = float(exponents.max(initial=0.0))
-        total, relative = _normaliser(self.variance)
         # An exponent is off by a few roundoffs of itself, which are a part of the mass.
-        relative = relative + gamma(10.0 + 8.0 * most)
-        if self.count > 1:
-            # (1 + θ)/(1 − θ) for every sum, and θ ≤ 2.1·e^(−π²σ²) for v ≥ σ²/2.
-            relative = relative + self.count * Wide(9) * np.exp(-Wide(9.8) * wide(self.scale**2))
-        return np.exp(-exponents) / total, relative
+        relative = self.relative + gamma(10.0 + 8.0 * most)
+        return np.exp(-exponents) / self.normaliser, relative
 
     def _summed_masses(self, first: int, size: int) -> tuple[WideArray, Any]:
         law = self._short
