@@ -131,6 +131,8 @@ def test_every_mechanism_can_be_made(tmp_path: Path) -> None:
         hashes=1,
         permanent="1/2",
         steps=4,
+        law="gaussian",
+        scale="2",
         flood="3/4,5/12",
         local_epsilon=1.0,
         table=table,
@@ -140,6 +142,27 @@ def test_every_mechanism_can_be_made(tmp_path: Path) -> None:
         if name == "decoys":
             only["decoys"] = 40
         assert type(_make_mechanism(name, _Parameters(**only))).__name__ == kind.split(".")[-1]
+
+
+def test_noise_of_one_party_and_audiences_have_the_numbers_of_python(
+    cli: Callable[..., Done],
+) -> None:
+    for words, own in (
+        (
+            ("totals", "--law", "gaussian", "--scale", 5, "--counts", 2),
+            privacy.NoisyTotals(law="gaussian", scale=5, counts=2),
+        ),
+        (
+            ("audiences", "--filters", 2, "--bits", 1024, "--hashes", 2, "--flip", "0.2"),
+            privacy.FlippedAudiences(filters=2, bits=1024, hashes=2, flip_probability="0.2"),
+        ),
+    ):
+        (row,) = json.loads(cli("privacy", *words, "--delta", 1e-4, "--json").out)["numbers"]
+        assert (row["lower"], row["upper"]) == (own.epsilon(1e-4).lower, own.epsilon(1e-4).upper)
+        done = cli("privacy", *words)
+        assert done.code == 0, done.err
+        shown = " ".join(done.out.split())
+        assert ("scale 5, 2 counts" in shown) == (words[0] == "totals")
 
 
 @pytest.mark.parametrize(
@@ -340,9 +363,11 @@ def test_named_randomizers_stand_beside_the_same_bounds(cli: Callable[..., Done]
     compared = json.loads(
         cli("compare", *asked, "--randomizer", "laplace", "--values", 5, "--json").out
     )
-    shown = json.loads(cli("privacy", "laplace", *asked, "--steps", 4, "--json").out)
+    shown = json.loads(cli("privacy", "laplace", *asked, "--values", 5, "--json").out)
     assert compared["bounds"] == shown["bounds"]
     assert compared["mechanism"] == shown["mechanism"]
+    # Only of k-ary response is it known where that claim is below the truth.
+    assert not any("k-ary" in row["note"] for row in compared["bounds"])
     kinds = {row["name"]: row["kind"] for row in compared["bounds"]}
     assert kinds["blanket, Bennett"] == kinds["blanket, Hoeffding"] == "published"
     assert kinds["clones, numerical"] == kinds["privacy blanket"] == "proven"

@@ -1,7 +1,7 @@
 """Write docs/reference from the code: run ``python -m tests.docs.reference``.
 
 What a page says comes from signatures and the first paragraph of docstrings, so it cannot
-drift; the rest of a docstring stays beside the code it explains.
+drift. Of the mathematics, whose arguments mean little by their names, it is all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +25,7 @@ from chaffinch.services import analyzer_process, hop
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
+_SOURCES = "../references.md#the-five-source-documents"
 NOTE = "*Written by `make docs` from the code; edit the docstrings instead.*"
 
 
@@ -82,12 +83,13 @@ def privacy_page() -> Iterator[str]:
     parts = [name for name in names if inspect.ismodule(getattr(module, name))]
     for name in names:
         if name not in parts:
-            yield from entry(f"privacy.{name}", getattr(module, name), level=2)
+            yield from entry(f"privacy.{name}", getattr(module, name), level=2, said=paragraphs)
     for name in parts:
         part: ModuleType = getattr(module, name)
         yield from ["", f"## privacy.{name}", "", first_paragraph(part)]
         for inner in part.__all__:
-            yield from entry(f"privacy.{name}.{inner}", getattr(part, inner), level=3)
+            thing = getattr(part, inner)
+            yield from entry(f"privacy.{name}.{inner}", thing, level=3, said=paragraphs)
 
 
 def shared_by_mechanisms() -> Iterator[str]:
@@ -98,13 +100,19 @@ def shared_by_mechanisms() -> Iterator[str]:
     yield from ["", "Below, each mechanism lists only what it has beside these."]
 
 
-def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
-    """Yield one function or class: its call, its first paragraph, its methods."""
+def entry(
+    label: str,
+    thing: object,
+    *,
+    level: int,
+    said: Callable[[object], Iterable[str]] = lambda thing: [first_paragraph(thing)],
+) -> Iterator[str]:
+    """Yield one function or class: its call, what is said of it, its methods."""
     if not inspect.isclass(thing) and not inspect.isfunction(thing):
         return
     yield from ["", f"{'#' * level} {label}", ""]
     yield from ["```text", call(label.rpartition(".")[2], thing), "```", ""]
-    yield first_paragraph(thing)
+    yield from said(thing)
     if inspect.isclass(thing):
         shared = set(dict(documented(Mechanism))) if issubclass(thing, Mechanism) else set()
         methods = [one for one in documented(thing) if one[0] not in shared]
@@ -152,6 +160,21 @@ def first_paragraph(thing: object) -> str:
     """Return the first paragraph of a docstring on one line."""
     paragraph = (inspect.getdoc(thing) or "").split("\n\n")[0]
     return " ".join(paragraph.split()).replace("``", "`")
+
+
+def paragraphs(thing: object) -> Iterator[str]:
+    """Yield a docstring as lines of a page: prose, formulas, examples."""
+    for place, paragraph in enumerate((inspect.getdoc(thing) or "").split("\n\n")):
+        if place:
+            yield ""
+        if paragraph.startswith((">>>", " ")):
+            kind = "pycon" if paragraph.startswith(">>>") else "text"
+            # Directives of a test are for the test.
+            shown = re.sub(r" *# doctest:.*", "", paragraph)
+            yield from [f"```{kind}", *inspect.cleandoc(shown).splitlines(), "```"]
+        else:
+            prose = " ".join(paragraph.split()).replace("``", "`")
+            yield re.sub(r"\b(S[0-4])\b", rf"[\1]({_SOURCES})", prose)
 
 
 def errors_page() -> Iterator[str]:

@@ -40,3 +40,12 @@ def test_every_metric_is_on_the_page_of_services() -> None:
 def test_what_modules_ask_one_another_is_not_listed() -> None:
     page = reference.written()[reference.FOLDER / "privacy.md"]
     assert not [name for name in BETWEEN_MODULES if f"- `{name}" in page]
+
+
+def test_arguments_of_mechanisms_are_explained_and_sources_are_links() -> None:
+    page = reference.written()[reference.FOLDER / "privacy.md"]
+    noise = page.partition("## privacy.NoisyTotals")[2].partition("\n## ")[0]
+    assert '`law` is "laplace" or "gaussian"' in noise
+    assert "NoisyTotals(law=" in noise
+    assert "[S0](../references.md#" in page
+    assert "doctest:" not in page

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy import Bracket, Guarantee
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy import Bracket, Guarantee, Target
 from chaffinch.privacy.guarantee import commas_in
 
 positive = st.floats(1e-280, 1e280)
@@ -100,3 +101,9 @@ def test_a_promise_is_shown_in_a_notebook() -> None:
     shown = promise._repr_html_()
     assert "&lt;b&gt;" in shown
     assert "at most 53 are right" in shown
+
+
+def test_a_promise_without_delta_says_what_is_missing() -> None:
+    with pytest.raises(InvalidInput, match="Got none") as caught:
+        Target(epsilon=1)
+    assert "1e-8" in caught.value.hint

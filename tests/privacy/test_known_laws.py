@@ -12,10 +12,11 @@ import pytest
 from scipy.special import gammaln
 
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.privacy import Bracket, Composition, Mechanism, Shortened, compose
+from chaffinch.privacy import Bracket, Composition, FlippedBits, Mechanism, Shortened, compose
 from chaffinch.privacy.composition import _grid_step, _quick_profile, full_profile
 from chaffinch.privacy.numerics.loss_grids import Kinks
 from chaffinch.privacy.numerics.precision import Floats
+from chaffinch.privacy.tradeoff import lower_hull
 from tests.cases import each_case
 
 
@@ -309,3 +310,35 @@ def test_without_laws_the_worst_single_part_is_the_lower_end() -> None:
         found = rounds.delta(epsilon)
         assert found.lower == 0.9 * WIDE.delta(epsilon).upper
         assert found.upper >= truth(rounds, epsilon)
+
+
+def test_a_trade_off_curve_is_the_convex_hull_of_those_of_single_crowds() -> None:
+    users, flip = 20, 0.05
+    pairs = []
+    for ones in range(users):
+        others = np.convolve(binomial(ones, 1 - flip), binomial(users - 1 - ones, flip))
+        zero, one = (np.convolve(others, [1 - q, q]) for q in (flip, 1 - flip))
+        pairs += [(zero, one), (one, zero)]
+    levels = np.array([0.1, 0.5])
+    single = np.min([type_two(first, second, levels) for first, second in pairs], axis=0)
+    corners = np.linspace(0, 1, 20_001)
+    curves = [type_two(first, second, corners) for first, second in pairs]
+    hull = np.interp(levels, *lower_hull(corners, np.min(curves, axis=0)))
+    found = FlippedBits(users=users, flip_probability="0.05").tradeoff(levels)
+    assert found.lower == pytest.approx(hull, abs=1e-4)
+    assert found.upper == pytest.approx(hull, abs=1e-4)
+    assert single == pytest.approx([0.516804, 0.110584], abs=1e-6)
+    assert (single > found.upper + 1e-3).all()
+
+
+def binomial(count: int, chance: float) -> Floats:
+    ks = range(count + 1)
+    return np.array([math.comb(count, k) * chance**k * (1 - chance) ** (count - k) for k in ks])
+
+
+def type_two(one: Floats, other: Floats, levels: Floats) -> Floats:
+    """Return the type II error of the best test of one law against another, at each level."""
+    order = np.argsort(-other / one)
+    alphas = np.concatenate([[0.0], np.cumsum(one[order])])
+    powers = np.concatenate([[0.0], np.cumsum(other[order])])
+    return np.asarray(1.0 - np.interp(levels, alphas, powers), dtype=np.float64)

@@ -169,4 +169,7 @@ def _variation_ratio(mechanism: ShuffledRandomizer, local: float) -> Bound:
             local_epsilon=local, variation=variation, users=mechanism.users, epsilon=epsilon
         )
 
-    return Bound("variation ratio", formula.label, "published", epsilon, delta, formula.defect)
+    # Its defect is known of k-ary response alone.
+    known = isinstance(mechanism, ShuffledResponse) and mechanism.values > 2
+    note = formula.defect if known else ""
+    return Bound("variation ratio", formula.label, "published", epsilon, delta, note)

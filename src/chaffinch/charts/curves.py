@@ -19,11 +19,13 @@ from chaffinch import privacy
 from chaffinch.charts.amplification import Bound, amplification_bounds, exact_form
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series, Style, Terms
+from chaffinch.charts.rounding import count_of
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, checks
 from chaffinch.privacy import published as formulas
 from chaffinch.privacy.amplification import ShuffledRandomizer, ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import PROVEN, commas_in
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.mechanisms.totals import NoisyTotals
 from chaffinch.privacy.numerics.precision import Floats
 
 _CURVE_POINTS = 81
@@ -251,6 +253,10 @@ def mechanism_name(mechanism: Mechanism) -> str:
     words = f"{kind}, {commas_in(mechanism.crowd_words)}"
     if parameters.get("copies", 1) > 1:
         words += f", {parameters['copies']} copies"
+    if isinstance(mechanism, NoisyTotals):
+        law = mechanism.law.capitalize()
+        words += f", {law} noise of scale {float(mechanism.scale):.6g}, "
+        words += f"{count_of(mechanism.counts, 'count')} by {mechanism.steps:,}"
     if "flip_probability" in parameters:
         words += f", flip probability {float(parameters['flip_probability']):.4g}"
     if isinstance(mechanism, ShuffledResponse):

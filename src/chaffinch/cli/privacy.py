@@ -36,6 +36,8 @@ _Name = Literal[
     "vectors",
     "numbers",
     "filters",
+    "audiences",
+    "totals",
     "signed",
     "responders",
     "sample",
@@ -57,6 +59,8 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "vectors": ("FlippedVectors", ("users", "bits", "flip"), ()),
     "numbers": ("EncodedNumbers", ("users", "resolution", "flip"), ("slots",)),
     "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
+    "audiences": ("FlippedAudiences", ("filters", "bits", "hashes", "flip"), ()),
+    "totals": ("NoisyTotals", ("law", "scale"), ("counts", "steps")),
     "signed": ("SignedDecoys", ("question", "ratio", "flood"), ("steps", "share")),
     "sample": ("SampleAndThreshold", ("sampling", "threshold"), ("neighbours",)),
     "responders": ("RandomResponders", ("responders",), ()),
@@ -70,7 +74,7 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "local-hashing": ("randomizers.LocalHashing", _BY_LOCAL_EPSILON, ("buckets",)),
     "subset-selection": ("randomizers.SubsetSelection", _BY_LOCAL_EPSILON, ("size",)),
-    "laplace": ("randomizers.DiscreteLaplace", ("users", "steps", "local_epsilon"), ()),
+    "laplace": ("randomizers.DiscreteLaplace", _BY_LOCAL_EPSILON, ()),
     "table": ("amplification.ShuffledTable", ("users", "table"), ()),
 }
 """By name: the mechanism, the options it needs, and those it may have."""
@@ -108,9 +112,15 @@ class _Parameters:
     slots: Literal["separate", "together"] | None = None
     """Whether the bits of a number can be distinguished (numbers)."""
     bits: int | None = None
-    """The length of a vector or of a filter (vectors, filters, rappor)."""
+    """The length of a vector or of a filter (vectors, filters, audiences, rappor)."""
     filters: int | None = None
-    """How many filters there are (filters)."""
+    """How many filters there are (filters, audiences)."""
+    law: Literal["laplace", "gaussian"] | None = None
+    """The law of the noise: masses like e^-|z|/scale, or like e^-z²/2·scale² (totals)."""
+    scale: str | None = None
+    """The scale of the noise (totals)."""
+    counts: int | None = None
+    """How many counts one person moves (totals)."""
     responders: int | None = None
     """How many users answer at random while all others tell the truth (responders)."""
     sampling: str | None = None
@@ -122,7 +132,7 @@ class _Parameters:
     local_epsilon: float | None = None
     """The epsilon of one message alone (response and other randomizers)."""
     hashes: int | None = None
-    """How many bits a value sets in a filter (rappor)."""
+    """How many bits a value or an id sets in a filter (audiences, rappor)."""
     permanent: str | None = None
     """The chance that a bit is replaced by a coin flip, permanently (rappor)."""
     one: str | None = None
@@ -144,7 +154,7 @@ class _Parameters:
     flood: str | None = None
     """The rates of bursts of 1, 2, … pairs, of all users together: 3/4,5/12 (signed)."""
     steps: int | None = None
-    """In how many steps a number is sent (signed, laplace)."""
+    """In how many steps a number is sent (signed), or how far a person moves a count (totals)."""
     share: str | None = None
     """The honest users as a share of those that the noise was divided among (signed)."""
 
@@ -170,13 +180,15 @@ def privacy(  # noqa: PLR0913 - one for each option
     Parameters
     ----------
     mechanism
-        bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
-        (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
-        (clear among signed decoys), responders (bits in clear, some users answer at random),
-        sample (counts of a sample, published from a threshold on),
-        response (k-ary randomized response: GRR, k-RR), symmetric-unary and optimized-unary
-        (one-hot vectors sent whole: SUE, OUE), rappor (both steps), local-hashing (OLH),
-        subset-selection, laplace (noise on a grid), table (any randomizer of one message).
+        bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors (flipped,
+        seen whole), numbers (in flipped bits), filters (flipped Bloom filters, one column
+        replaced), audiences (the same, one id more or less: a reach), totals (one party adds up and
+        adds noise once, as `chaffinch run` does), signed (clear among signed decoys), responders
+        (bits in clear, some users answer at random), sample (counts of a sample, published from a
+        threshold on), response (k-ary randomized response: GRR, k-RR), symmetric-unary and
+        optimized-unary (one-hot vectors sent whole: SUE, OUE), rappor (both steps), local-hashing
+        (OLH), subset-selection, laplace (local noise: each message on a grid, then shuffled), table
+        (any randomizer of one message).
     times
         How many times the same people are asked.
     delta
@@ -256,6 +268,8 @@ def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     arguments: dict[str, Any] = {}
     for option, value in given.items():
         arguments |= _ARGUMENTS[option](value) if option in _ARGUMENTS else {option: value}
+    if name == "laplace":
+        arguments["steps"] = arguments.pop("values") - 1
     made: Mechanism = attrgetter(kind)(cf.privacy)(**arguments)
     return made
 

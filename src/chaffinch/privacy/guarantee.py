@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal, NamedTuple
 
 from chaffinch.cards import card, paragraph, table
-from chaffinch.errors import checks
+from chaffinch.errors import InvalidInput, Unquoted, checks
 
 Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 """How a number was found. Only ``exact`` and ``upper-bound`` may stand in a plan."""
@@ -158,10 +158,18 @@ class Target:
     """
 
     epsilon: float
-    delta: float
+    delta: float = math.nan
+    """Needed: nobody knows here how many people there are, as a command does."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        if math.isnan(self.delta):
+            raise InvalidInput(
+                "delta",
+                "a number from 1e-300 to 1",
+                Unquoted("none"),
+                hint="such as 1e-8, and far below one over the number of people",
+            )
         object.__setattr__(self, "delta", checks.delta(self.delta))
 
 

@@ -147,7 +147,7 @@ class Mechanism(ABC):
         return solve_epsilon(self.delta, checks.delta(delta), most=self.local_epsilon)
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
-        """Return both ends of the trade-off curve, from the profile at many epsilons."""
+        """Return both ends of the trade-off curve: the largest convex one below all crowds' own."""
         levels = check_levels(alphas)
         nodes = self.nodes()
         return tradeoff_from_ends(levels, nodes, *self.profile(nodes))

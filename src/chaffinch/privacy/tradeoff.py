@@ -1,5 +1,8 @@
 """Trade-off curves, and mu-GDP: the type II error no test can beat at each type I error.
 
+A curve is the largest convex one below those of all crowds: it is what epsilon and delta say at
+every level at once. The best test against any single crowd may have a larger type II error.
+
 The curves are those of S3, corrected. Mu is the smallest parameter whose Gaussian curve is below
 the curve.
 """
@@ -39,7 +42,11 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TradeOff:
-    """Both ends of a trade-off curve f at given levels: type II error no test can beat."""
+    """Both ends of a trade-off curve f at given levels: type II error no test can beat.
+
+    It is the largest convex curve below those of all crowds. That of each single crowd may lie
+    above it.
+    """
 
     alphas: Floats
     lower: Floats
