@@ -43,6 +43,7 @@ html_copy_source = False
 html_show_copyright = False
 html_show_search_summary = False
 """Excerpts would be fetched from pages, which a browser refuses to pages opened from a file."""
+html_search_scorer = "site/search.js"
 html_static_path = ["site"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
@@ -72,6 +73,10 @@ _FOUND_BY = {
     ),
     "docs/guides/reading-the-curves": ("GRR", "k-ary randomized response", "k-RR"),
     "docs/concepts/composition": ("next month", "rounds"),
+    "docs/concepts/certificates": ("verify a certificate",),
+    "docs/guides/first-collection": ("median", "quantile"),
+    "docs/guides/reach": ("reach", "overlap", "audience"),
+    "SECURITY": ("threat model", "security"),
 }
 """Words that people look for and the search passes over: options are cut at their dashes, and what
 is left of `--again` is too common to be kept. Entries of the index are found as they are."""

@@ -375,7 +375,7 @@ def _row_label(row: ReachRow, group: Group | None, release: ReachRelease) -> str
     if row.kind == "reach" and len(release.publishers) > 1:
         return "all publishers"
     if group is not None and row.kind == "only":
-        return f"only {group.all_of[0]}"
+        return f"only {' and '.join(group.all_of)}"
     if group is not None and row.kind == "frequency":
         return f"{group.times} times or more"
     return row.group

@@ -19,6 +19,8 @@ from chaffinch.errors import InvalidInput, Unquoted, checks
 from chaffinch.questions import label
 from chaffinch.wire.filter_files import MOST_ROWS
 
+_FEW = 4
+"""Of so many publishers every part is counted, as pictures show them."""
 _MOST_OVERLAPS = 66
 """All pairs of twelve publishers."""
 
@@ -170,10 +172,11 @@ def usual_groups(audience: Audience) -> Sequence[Group]:
     groups = [Group(any_of=names)]
     if len(names) > 1:
         groups += [Group(any_of=(name,)) for name in names]
-        groups += [
-            Group(all_of=(name,), none_of=tuple(one for one in names if one != name))
-            for name in names
-        ]
+        # Those at some publishers and at no other; of all of them that is their overlap.
+        for size in range(1, len(names) if len(names) <= _FEW else 2):
+            for some in combinations(names, size):
+                others = tuple(name for name in names if name not in some)
+                groups.append(Group(all_of=some, none_of=others))
         groups += [Group(all_of=some) for some in _overlaps(names)[:_MOST_OVERLAPS]]
     groups += [Group(any_of=names, times=times) for times in range(2, audience.frequencies + 1)]
     return tuple(groups)
@@ -186,5 +189,5 @@ def overlaps_left_out(audience: Audience) -> int:
 
 def _overlaps(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return all overlaps of up to four publishers, and of more the pairs."""
-    most = len(names) if len(names) <= 4 else 2
+    most = len(names) if len(names) <= _FEW else 2
     return [some for size in range(2, most + 1) for some in combinations(names, size)]

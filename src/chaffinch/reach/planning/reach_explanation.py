@@ -66,7 +66,7 @@ def _trust(plan: ReachPlan) -> str:
     alone = f"epsilon {rounded_up(plan.guarantee.local_epsilon):g}"
     other = (
         f"A publisher who helps the analyzer brings that key: an id at the other publishers then "
-        f"has epsilon {rounded_up(plan.colluding_epsilon):g} left."
+        f"has epsilon {rounded_up(plan.colluding_epsilon):g} left.{_with_one_hash(plan)}"
         if len(plan.sizes) > 1
         else ""
     )
@@ -89,9 +89,26 @@ def _shuffler_trust(plan: ReachPlan, promise: Guarantee) -> str:
         + (
             "A publisher who helps the shuffler brings the key, and only the own flips are left to "
             f"an id at the other publishers: {left_words(plan.colluding_epsilon)}."
+            f"{_with_one_hash(plan)}"
             if several
             else f"With the key, only the own flips are left: {left_words(promise.local_epsilon)}."
         )
+    )
+
+
+def _with_one_hash(plan: ReachPlan) -> str:
+    """Return what the plan with most left to an id would cost, where both were weighed."""
+    weighed = [one for one in plan.options if one.hashes == 1]
+    if plan.hashes == 1 or not weighed:
+        return ""
+    best = min(weighed, key=lambda one: one.standard_error)
+    total = sum(plan.sizes)
+    return (
+        f" With one hash for each id (--hashes 1, hashes=1) about epsilon "
+        f"{rounded_up(plan.left_to_colluder(best)):.3g} would be left, and the standard error of "
+        f"the reach of all would be about {best.standard_error:,.0f} "
+        f"({best.standard_error / total:.2%}) instead of {plan.standard_error:,.0f} "
+        f"({plan.standard_error / total:.2%})."
     )
 
 
