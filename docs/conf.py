@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from pathlib import Path
 
 from pygments.lexers.shell import BashLexer
 from pygments.lexers.special import TextLexer
@@ -43,7 +44,7 @@ html_copy_source = False
 html_show_copyright = False
 html_show_search_summary = False
 """Excerpts would be fetched from pages, which a browser refuses to pages opened from a file."""
-html_search_scorer = "site/search.js"
+html_search_scorer = str(Path(__file__).with_name("site") / "search.js")
 html_static_path = ["site"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
@@ -73,7 +74,7 @@ _FOUND_BY = {
     ),
     "docs/guides/reading-the-curves": ("GRR", "k-ary randomized response", "k-RR"),
     "docs/concepts/composition": ("next month", "rounds"),
-    "docs/concepts/certificates": ("verify a certificate",),
+    "docs/concepts/certificates": ("verify certificate", "verify a certificate"),
     "docs/guides/first-collection": ("median", "quantile"),
     "docs/guides/reach": ("reach", "overlap", "audience"),
     "SECURITY": ("threat model", "security"),
@@ -102,7 +103,7 @@ def add_menu(_app: Sphinx, page: str, content: list[str]) -> None:
 def add_entries(_app: Sphinx, page: str, content: list[str]) -> None:
     """Put a page into the index under the words by which people look for it."""
     for words in _FOUND_BY.get(page, ()):
-        content[0] += f"\n```{{index}} single: {words}\n```\n"
+        content[0] += f"\n```{{index}} ! {words}\n```\n"
 
 
 def setup(app: Sphinx) -> None:

@@ -105,3 +105,11 @@ def test_both_colour_schemes_have_the_palette(site: Path) -> None:
     page = (site / "docs" / "index.html").read_text("utf-8")
     for colour in ("#0B64A0", "#6CB8EC", "#FBFAF7", "#131517"):
         assert colour in page
+
+
+def test_the_search_leads_to_guides_before_decisions(site: Path) -> None:
+    index = (site / "searchindex.js").read_text("utf-8")
+    for words in ("reach", "threat model", "verify certificate"):
+        # As a main entry: others come after everything else.
+        assert re.search(rf'"{words}":\[\[\d+,"[\w-]+",true\]\]', index), words
+    assert "decisions" in (site / "_static" / "language_data.js").read_text("utf-8")

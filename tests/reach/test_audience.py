@@ -119,7 +119,8 @@ def test_the_usual_groups_are_few_and_different(count: int) -> None:
     assert groups[0] == Group(any_of=audience.publishers)
     if count == 3:
         only = sum(group.members(audience).astype(int) for group in groups if group.none_of)
-        assert int(np.sum(only)) == 3
+        assert int(np.sum(only)) == 6  # all parts but that of all three, which is an overlap
+        assert int(np.max(only)) == 1
 
 
 def test_frequencies_are_asked_for_too() -> None:
