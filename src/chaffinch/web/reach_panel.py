@@ -196,8 +196,12 @@ def _helped(plan: ReachPlan) -> str:
 
 
 def _left(epsilon: float) -> Markup:
-    number, comma, more = left_words(epsilon).replace("epsilon ", "ε\u00a0").partition(",")
-    return join(tag("span", number, class_="together"), comma, more)
+    before, word, rest = left_words(epsilon).partition("epsilon ")
+    if not word:
+        return join(before)
+    number = rest.removesuffix(")")
+    kept = tag("span", f"ε\u00a0{number}", class_="together")
+    return join(before, kept, rest.removeprefix(number))
 
 
 def _weighed(plan: ReachPlan, *, wished: bool) -> Markup:
