@@ -14,7 +14,7 @@ from chaffinch.charts.rounding import promise_text
 from chaffinch.errors import ChaffinchError
 from chaffinch.release.page import statement_inside
 from chaffinch.release.publication import Publication
-from chaffinch.release.trend_release import load_trend
+from chaffinch.release.trend_release import Trend, load_trend
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, table
 from chaffinch.web.markup import Inside, Markup, join, tag
@@ -59,7 +59,7 @@ def results_page(folder: Folder) -> Iterator[Markup]:
     yield card("Releases of this folder", table(heads, rows, "The newest first"))
 
 
-def trend_of(folder: Folder, word: str) -> Publication | None:
+def trend_of(folder: Folder, word: str) -> Trend | None:
     """Return the trend of all releases of one plan; None where there is no such plan."""
     found = folder.releases()
     loaded = {name: load(folder.root / name) for name in found.values()}

@@ -18,7 +18,7 @@ MADE: list[ChaffinchError] = [
     errors.InvalidFile("file", "whole", ["a", "b"], hint="again", reason=Reason.DAMAGED),
     errors.PlanMismatch("file", expected="a", found="b"),
     errors.NoPlanFound("none", hint="less"),
-    errors.UselessPlan(["it says nothing"]),
+    errors.UselessPlan(["it says nothing"], wish="more people"),
     errors.NoParameterFound("none"),
     errors.GuaranteeNotProven("epsilon", upper=1.0),
     errors.BatchTooSmall(have=1, need=2),
