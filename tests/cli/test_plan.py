@@ -140,7 +140,7 @@ def test_the_legend_tells_of_the_columns_that_are_there(
         assert "message slots" in text
         for part in (
             "by the answers that have most",
-            "bytes before sealing",
+            "bytes of a sealed report",
             "public-key operations",
             " ops ",
         ):

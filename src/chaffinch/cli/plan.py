@@ -385,7 +385,7 @@ _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
 _COSTS = {
     "slots": "message slots",
     "messages": "messages sent on average, by the answers that have most",
-    "bytes": "bytes before sealing",
+    "bytes": "bytes of a sealed report",
     "ops": "public-key operations at shuffler + analyzer",
 }
 """What is told of one report, for the columns that have no longer name."""

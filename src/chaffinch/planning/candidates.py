@@ -40,6 +40,7 @@ from chaffinch.protocols.tuning import (
     quantile_width,
 )
 from chaffinch.questions import Number, Question
+from chaffinch.wire.sealed_reports import report_length
 
 if TYPE_CHECKING:
     from chaffinch.planning.wishes import Error
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 _SHARE_FOR_CUTTING = Fraction(1, 100)
 """How much of delta may go to cutting: enough for a few spare slots, too little to matter."""
 
-_BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
 _WORTH_LOCAL = 2.0
@@ -178,8 +178,8 @@ class Candidate:
 
     @property
     def report_bytes(self) -> int:
-        """Return the size of a report before it is sealed."""
-        return _BYTES_PER_MESSAGE * self.slots
+        """Return what a device uploads: the size of a sealed report that passes one hop."""
+        return report_length(self.slots)
 
     @property
     def shuffler_operations(self) -> int:

@@ -52,6 +52,22 @@ _COUNT = struct.Struct(">I")
 _CODE = struct.Struct(">I")
 
 
+def report_length(slots: int, hops: int = 1, outer_kem: int = X25519) -> int:
+    """Return the length of a sealed report with so many slots that passes so many hops."""
+    return envelope_length(_payload_length(slots, hops), outer_kem)
+
+
+def _payload_length(slots: int, hops: int) -> int:
+    return 1 + hops * NAME + _COUNT.size + slots * _item_length(hops, 1)
+
+
+def _item_length(hops: int, hop: int) -> int:
+    length = envelope_length(_CODE.size, X25519)
+    for _ in range(hops - hop):
+        length = envelope_length(length, X25519)
+    return length
+
+
 @dataclass(frozen=True)
 class Layout:
     """The lengths of everything that travels for one plan."""
@@ -80,10 +96,7 @@ class Layout:
 
     def item_length(self, hop: int) -> int:
         """Return the length of what leaves a hop: an envelope for the next one."""
-        length = envelope_length(_CODE.size, X25519)
-        for _ in range(self.hops - hop):
-            length = envelope_length(length, X25519)
-        return length
+        return _item_length(self.hops, hop)
 
     @cached_property
     def _first_length(self) -> int:
@@ -92,7 +105,7 @@ class Layout:
     @cached_property
     def payload_length(self) -> int:
         """Return the length of what is in the outer envelope."""
-        return 1 + self.route_length + _COUNT.size + self.slots * self.item_length(1)
+        return _payload_length(self.slots, self.hops)
 
     @property
     def route_length(self) -> int:
@@ -102,7 +115,7 @@ class Layout:
     @cached_property
     def report_length(self) -> int:
         """Return the one length of a sealed report."""
-        return envelope_length(self.payload_length, self.outer_kem)
+        return report_length(self.slots, self.hops, self.outer_kem)
 
     def binding(self, hop: int, round: int, behind: bytes = b"") -> Binding:  # noqa: A002
         """Return the binding of the layer that a hop opens; behind the last it is the analyzer.
