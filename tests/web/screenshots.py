@@ -18,6 +18,7 @@ from playwright.sync_api import Page, expect
 import chaffinch as cf
 from chaffinch import reach
 from tests.web.browsing import Visit, browser, server
+from tests.web.test_watch import make_services
 
 _PATIENCE = 300_000
 """Milliseconds for the price of several questions."""
@@ -51,6 +52,8 @@ _IDS = {"daily": range(2400), "radio": range(1800, 3000), "shop": range(2350, 27
 def fill(folder: Path) -> None:
     """Put a survey, tables and releases into a folder."""
     (folder / "survey.toml").write_text(_SURVEY)
+    (folder / "services").mkdir()
+    make_services(folder / "services")
     for turn, month in enumerate(("may", "june"), 1):
         draws = np.random.default_rng(turn)
         team = draws.choice(3, 3000, p=[0.5, 0.3, 0.2])

@@ -13,6 +13,7 @@ from chaffinch.privacy.progress import count_step
 
 def search(tell: Any, *, name: str, steps: int) -> None:
     """Do steps of a search of a hundredth of a second each."""
+    tell({"step": f"looking for {name}"})
     for _ in range(steps):
         time.sleep(0.01)
         count_step("steps")

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from chaffinch import reach
+from chaffinch.charts.rounding import promise_text
 from chaffinch.cli import main
 from chaffinch.errors import ChaffinchError
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.privacy.guarantee import right_guesses
-from chaffinch.web.plan_form import STOPS, plan_page
-from chaffinch.web.plan_panel import price_task
+from chaffinch.web.plan_form import STOPS, dial_stops, plan_page
+from chaffinch.web.plan_panel import example_html, price_task
 from chaffinch.web.planned import planned
+from chaffinch.web.survey_form import survey_text
 from chaffinch.web.tasks import TASKS
 from chaffinch.web.worker import News
 from tests.tiers import all_but
@@ -50,11 +52,13 @@ class Whole(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.ids: list[str] = []
+        self.names: set[str] = set()
         self.feed(fragment)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.names |= {value or "" for name, value in attrs if name == "name"}
         if tag not in EMPTY:
             self.open.append(tag)
 
@@ -83,7 +87,7 @@ def fragments(task: str, **given: Any) -> dict[str, str]:
 def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     text = HEAD + SURVEYS[name]
     found = fragments("plan", text=text)
-    assert set(found) == {"promise", "example", "ways", "code", "who"}
+    assert set(found) == {"promise", "example", "reasons", "ways", "code", "who"}
     # Every button is a wish of its own: Enter in a field presses none of them.
     assert 'type="submit"' not in found["ways"]
     assert "one lie moves" in found["ways"]
@@ -94,6 +98,11 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     assert found["ways"].count('class="badge"') == 1
     tried = fragments("try", text=text, shares=[70.0])
     assert set(tried) == {"out", "views", "guess"}
+    # What a device uploads is as long in the table of ways as in what the shuffler sees.
+    chosen = next(one for one in re.findall("<tr>.*?</tr>", found["ways"]) if "badge" in one)
+    length = re.search('data-label="bytes">([0-9,]+)<', chosen)
+    assert length is not None
+    assert f"reports of {length[1]} bytes" in tried["views"]
     assert "intervals hold the truth" in tried["out"]
     assert "<i>" not in "".join([*found.values(), *tried.values()])
 
@@ -114,13 +123,78 @@ def test_every_kind_of_survey_is_planned_for_one_party_and_tried(name: str) -> N
     assert names["plan"].id == plan.id
     # What only devices can keep is neither asked for in silence nor shown as kept.
     assert "Not used: honest, about devices" in found["promise"]
-    assert 'data-right="100">whoever holds the table looks' in found["promise"]
+    nothing = 'data-right="100" data-loss="Nothing protects an answer then."'
+    assert f"{nothing}>whoever holds the table looks" in found["promise"]
     assert "work together" not in found["promise"]
     assert "collude" not in found["ways"]
     tried = fragments("try", text=text, view="totals", shares=[])
     assert set(tried) == {"out", "views"}
     assert "intervals hold the truth" in tried["out"]
     assert "every row, and who gave it" in tried["views"]
+
+
+def test_each_what_if_has_its_odds_and_its_privacy_loss() -> None:
+    text = HEAD.replace("epsilon = 4", "epsilon = 1\nlocal_epsilon = 4") + SURVEYS["bit"]
+    _, plan = planned(text, lambda _: None)
+    promise = fragments("plan", text=text)["promise"]
+    told = re.findall('data-right="([0-9]+)" data-loss="(.*?)">(.*?)<', promise)
+    assert len(told) == 5
+    for right, loss, _ in told:
+        said = re.match(r"Privacy loss ε ([0-9.]+): .* at most e\^([0-9.]+) = ", loss)
+        assert said is not None
+        epsilon, exponent = map(float, said.groups())
+        assert exponent == pytest.approx(epsilon, rel=1e-3)
+        assert int(right) == right_guesses(exponent, 1e-6)
+    left = f"Privacy loss ε {promise_text(plan.guarantee.local_epsilon, 4)}:"
+    assert told[-1][1].startswith(left)
+    assert told[-1][2] == "shuffler and analyzer work together"
+    # The dial has it for each stop.
+    (stop,) = [one for one in dial_stops(1e-6) if one["epsilon"] == "1"]
+    assert told[0][1] == stop["loss"]
+
+
+def test_the_fields_hold_what_a_file_wishes_for() -> None:
+    wishes = 'title = "Tea"\nrounds = 2\nhonest = 0.9\nlocal_epsilon = "none"\ninfluence = 90\n'
+    news: list[News] = []
+    TASKS["plan"](news.append, text=wishes + HEAD + SURVEYS["bit"])
+    (asked,) = [one["proven"]["asked"] for one in news if "proven" in one]
+    assert asked == {
+        "lead": "epsilon", "delta": "1e-06", "title": "Tea", "rounds": "2", "honest": "0.9",
+        "local_epsilon": "none", "influence": "90", "contributions": "", "max_messages": "",
+    }  # fmt: skip
+    shown = Whole("".join(plan_page())).names
+    assert set(asked) <= shown
+    # Filled in, they are the same wishes.
+    form = {"kind": "survey", "survey": wishes + HEAD + SURVEYS["bit"], "epsilon": "4", **asked}
+    assert survey_from(survey_text(form)).digest == survey_from(form["survey"]).digest
+
+
+def test_a_check_says_what_was_counted_and_how_exact_a_release_would_be(tmp_path: Path) -> None:
+    survey, table = tmp_path / "survey.toml", tmp_path / "table.csv"
+    survey.write_text(
+        'users = 60\nepsilon = 2\nperson = "id"\n'
+        '[questions.q]\nkind = "choice"\nvalues = ["tea", "milk"]\nmissing = "count"'
+    )
+    rows = (f"{one % 80},{'tea' if one % 3 else ''}\n" for one in range(150))
+    table.write_text("id,q\n" + "".join(rows))
+    given: dict[str, Any] = {"survey": str(survey), "table": str(table)}
+    given |= {"person": None, "rows_are_people": False, "as_devices": False}
+    found = fragments("check", **given)["checked"]
+    for words in (
+        "80 reports, 60 needed",
+        "80 people have 150 rows; 1 row of each, drawn at random",
+        "exact counts of private data, for whoever holds the table alone",
+        "Privacy loss ε 2: of 100 people",
+    ):
+        assert words in found
+    # Before anything is released: the plan is that of the run.
+    plan = survey_from(survey.read_text()).in_view("totals").plan()
+    assert example_html(plan) in found
+    # What cannot be planned is told beside what was checked.
+    survey.write_text(survey.read_text().replace("epsilon = 2", "epsilon = 0.001"))
+    found = fragments("check", **given)["checked"]
+    assert "Every cell is an answer" in found
+    assert 'class="fault"' in found
 
 
 def test_the_table_stays_when_a_protocol_is_chosen() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,9 @@ def test_steps_are_told_while_it_searches() -> None:
         await told(job)
         steps = [one["step"] for one in job.news if "step" in one]
         assert len(steps) >= 3
-        assert all(one.startswith("steps: ") for one in steps)
+        # What is done, and how far it is.
+        assert steps[0] == "looking for one"
+        assert all(re.fullmatch("looking for one · [0-9]+ steps", one) for one in steps[1:])
 
     run(scene)
 

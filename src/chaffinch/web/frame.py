@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from chaffinch.errors import ChaffinchError
 from chaffinch.web.controls import named_as_here
@@ -70,14 +70,24 @@ def facts(pairs: Iterable[tuple[str, Inside]]) -> Markup:
     return tag("dl", *(join(tag("dt", name), tag("dd", said)) for name, said in pairs))
 
 
-def table(heads: Iterable[str], rows: Iterable[Iterable[Inside]], caption: str) -> Markup:
-    """Return a table; the first cell of a row names it."""
+def table(
+    heads: Iterable[str],
+    rows: Iterable[Iterable[Inside]],
+    caption: str,
+    *,
+    words: Container[str] = (),
+) -> Markup:
+    """Return a table; the first cell of a row names it. ``words`` are the heads of texts."""
     listed = list(heads)
-    titles = [tag("th", head, scope="col") for head in listed]
+    looks = ["left" if head in words else None for head in listed]
+    titles = [
+        tag("th", head, scope="col", class_=look) for head, look in zip(listed, looks, strict=True)
+    ]
     lines = []
     for first, *rest in rows:
         cells = [
-            tag("td", cell, data_label=head) for head, cell in zip(listed[1:], rest, strict=True)
+            tag("td", cell, data_label=head, class_=look)
+            for head, look, cell in zip(listed[1:], looks[1:], rest, strict=True)
         ]
         lines.append(tag("tr", tag("th", first, scope="row"), *cells))
     inside = tag(

@@ -53,6 +53,14 @@ function put(id, html) {
   if (focused && $(focused)) $(focused).focus();
 }
 
+// What this page says by itself in the place of something served: the same, served again, is put.
+function show(id, ...inside) {
+  const place = $(id);
+  if (!place) return;
+  place.served = "";
+  place.replaceChildren(...inside);
+}
+
 function faultBox(fault) {
   const box = document.createElement("div");
   box.className = "fault";
@@ -88,13 +96,13 @@ const form = $("asked");
 if (form) planning(form);
 
 function planning(form) {
-  const dial = $("dial"), state = $("state"), results = ["promise", "example", "ways", "code"];
+  const dial = $("dial"), state = $("state"), results = ["promise", "example", "reasons", "ways", "code"];
   const plain = JSON.parse(dial.dataset.stops);
   let stops = plain, timer = 0, waiting = 0;
 
   const field = (name) => form.elements[name];
   // Nothing is taken home, copied or looked up before it is proven: neither by mouse nor by key.
-  const about = () => { $("code").inert = true; state.textContent = "about"; };
+  const about = () => { $("code").inert = true; state.textContent = "about"; show("faults"); };
 
   function showKind() {
     const kind = field("kind").value;
@@ -115,22 +123,18 @@ function planning(form) {
       if (news.fault || news.proven) form.classList.toggle("refused", !news.proven);
       if (news.fault) {
         clearTimeout(waiting);
-        $("faults").replaceChildren(faultBox(news.fault));
+        show("faults", faultBox(news.fault));
         state.textContent = "no plan";
         for (const one of results) $(one)?.classList.add("old");
       }
       if (news.proven) {
         clearTimeout(waiting);
-        $("faults").replaceChildren();
         $("code").inert = false;
         state.textContent = news.proven.words;
         for (const one of document.querySelectorAll("a.file")) one.href = `./jobs/${job}/files/${one.dataset.file}`;
         for (const one of form.querySelectorAll("details[open][data-load]")) load(one);
         if (field("own").value) {
-          const { lead, error, delta } = news.proven.asked;
-          field("lead").value = lead;
-          field("delta").value = delta;
-          field("error").value = error;
+          for (const [name, wish] of Object.entries(news.proven.asked)) field(name).value = wish;
           field("epsilon").value = news.proven.epsilon;
         }
         if (field("lead").value === "error") field("epsilon").value = news.proven.epsilon;
@@ -163,9 +167,9 @@ function planning(form) {
     $("price").classList.add("old");
     $("price").dataset.priced = "";
     follow("price", form, () => asked === pricing && asked === question(), (news) => {
-      if (news.priced) $("price").dataset.priced = news.priced;
+      if (news.step) $("price").dataset.priced = news.step;
       if (news.to) put(news.to, news.html);
-      if (news.fault) $("price").replaceChildren(faultBox(news.fault));
+      if (news.fault) show("price", faultBox(news.fault));
       if (news.stops) {
         stops = news.stops;
         priced = asked;
@@ -194,10 +198,12 @@ function planning(form) {
   function later() { latest += 1; about(); clearTimeout(timer); timer = setTimeout(plan, PAUSE); }
 
   function load(details) {
-    const wanted = latest;
+    const wanted = latest, inside = `${details.id}-inside`;
     follow(details.dataset.load, form, () => wanted === latest, (news) => {
+      const soft = $(inside).querySelector(":scope > .soft:only-child");
+      if (news.step && soft) soft.textContent = `${news.step} …`;
       if (news.to) put(news.to, news.html);
-      if (news.fault) $(`${details.id}-inside`).replaceChildren(faultBox(news.fault));
+      if (news.fault) show(inside, faultBox(news.fault));
     });
   }
 
@@ -209,7 +215,7 @@ function planning(form) {
     field("epsilon").value = stop.epsilon;
     if (stop.error) field("error").value = stop.error;
     dial.setAttribute("aria-valuetext", stop.words);
-    press(form.querySelector(".what-if"), stop.right);
+    press(form.querySelector(".what-if"), stop.right, stop.loss);
     showPlace(stop);
     about();
   }
@@ -224,11 +230,12 @@ function planning(form) {
   }
 
   // What is shown is no longer what was served: the same, served again, is put in its place.
-  function press(whatIf, right) {
+  function press(whatIf, right, loss) {
     $("promise").served = "";
     for (const one of form.querySelectorAll(".what-if")) one.setAttribute("aria-pressed", String(one === whatIf));
     const number = form.querySelector("#promise .odds");
     if (number) number.textContent = right;
+    if ($("loss")) $("loss").textContent = loss;
     document.querySelectorAll("#promise .guesses circle").forEach((dot, at) => {
       dot.setAttribute("class", at < 50 ? "cf-luck" : at < right ? "cf-leak" : "cf-wrong");
     });
@@ -253,7 +260,7 @@ function planning(form) {
       plan();
     }
     const whatIf = event.target.closest(".what-if");
-    if (whatIf) press(whatIf, Number(whatIf.dataset.right));
+    if (whatIf) press(whatIf, Number(whatIf.dataset.right), whatIf.dataset.loss);
   });
   form.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.load) load(event.target); }, true);
 
@@ -287,7 +294,7 @@ function tryingOut(trying) {
       if (news.to) put(news.to, news.html);
       if (news.to === "guess") { round = right = 0; clue(); }
       if (news.fault) {
-        $("out").replaceChildren(faultBox(news.fault));
+        show("out", faultBox(news.fault));
         $("tried").textContent = "";
       }
       if (news.done) $("tried").textContent = news.done;
@@ -336,17 +343,18 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   const buttons = [...other.querySelectorAll("button")];
   const go = async (asking) => {
     for (const one of buttons) one.disabled = !tasks;
+    other.querySelector(`button[value=${task}]`)?.after($("state"));
     $("state").textContent = "…";
-    $("faults")?.replaceChildren();
+    const place = $("faults") ? "faults" : task === "check" ? "checked" : "outcome";
+    for (const one of [place, "outcome"]) show(one);
     if (tasks) $("reach").inert = true; // what is not proven is not taken home
-    if (!tasks) $("outcome").replaceChildren();
     await asking((news, job) => {
       // A run belongs to the page that started it: its number stands in the address.
       if (news.started && task === "run") history.replaceState(null, "", `#${news.started}`);
       if (news.step) $("state").textContent = news.step;
       if (news.to) put(news.to, news.html);
       if (news.fault) {
-        ($("faults") ?? $("outcome")).replaceChildren(faultBox(news.fault));
+        show(place, faultBox(news.fault));
         $("reach")?.classList.add("old");
         $("state").textContent = "";
       }
@@ -365,7 +373,19 @@ for (const [id, tasks] of [["running", null], ["reaching", "reach"]]) {
   // Whoever has begun to fill it in goes on.
   let begun = false;
   for (const one of ["input", "submit"]) other.addEventListener(one, () => { begun = true; });
-  if (!tasks) shownAgain(other, () => begun).then((job) => job && go((take) => listen(job, () => true, take).catch(() => take(SILENT))));
+  // What was checked, and what was wrong, was so before this input; a run that is under way goes on.
+  if (!tasks) other.addEventListener("input", () => {
+    show("checked");
+    $("outcome").querySelector(".fault")?.remove();
+    if (task !== "check") return;
+    latest += 1;
+    $("state").textContent = "";
+  });
+  if (!tasks) shownAgain(other, () => begun).then((job) => {
+    if (!job) return;
+    task = "run";
+    go((take) => listen(job, () => true, take).catch(() => take(SILENT)));
+  });
   other.addEventListener("submit", (event) => { event.preventDefault(); start(tasks ?? event.submitter?.value ?? "check"); });
   if (tasks) {
     recall(other);

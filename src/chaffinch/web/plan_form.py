@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from chaffinch.charts.price import PriceFigure
-from chaffinch.charts.rounding import decimal_places, upper_text
+from chaffinch.charts.rounding import decimal_places, promise_text, upper_text
 from chaffinch.charts.svg import element
 from chaffinch.planning.survey_file import ABOUT_DEVICES
+from chaffinch.plans.meaning import factor
 from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols.base import MESSAGES, TOTALS
 from chaffinch.web.frame import card, folded
@@ -48,6 +50,7 @@ def plan_page() -> Iterator[Markup]:
             card("What you will see", tag("div", id="example")),
             class_="pair",
         ),
+        tag("div", id="reasons"),
         card("Ways to protect it", tag("div", id="ways")),
         tag("div", id="code"),
         id="asked",
@@ -162,7 +165,7 @@ def _dials() -> Markup:
         ends,
         _odds_scale(),
         tag("p", "of 100 guessers are right, at most", class_="soft middle"),
-        folded("more: δ, collusion, rounds, honest people", _more(), id_="more"),
+        folded("more: δ, collusion, rounds, honest people, lies, title", _more(), id_="more"),
         class_="card",
         aria_label="Privacy or error",
     )
@@ -177,10 +180,10 @@ def _lead() -> Markup:
 
     return tag(
         "div",
-        led("epsilon", "Promise", " a privacy loss of ε ", checked=True),
+        led("epsilon", "Promise", " a privacy loss ε ", checked=True),
         _blank("epsilon", "epsilon", 6, "box"),
         tag("span", " or ", class_="soft"),
-        led("error", "Allow", " an error of ± "),
+        led("error", "Allow", " an error ± "),
         _blank("error", "error in percent", 6, "box"),
         tag("span", " %", tag("span", id="people")),
         tag("output", "", id="state", role="status"),
@@ -214,6 +217,12 @@ def _more() -> Markup:
         field("contributions", "reports each", "how many reports each person sends"),
         field("honest", "honest people", "such as 90%: more reports are then waited for"),
         field("max_messages", "messages", "how many sealed messages a report may have, on average"),
+        field(
+            "influence",
+            "one lie moves",
+            "the most people by which one dishonest report may move a count; empty: half of those "
+            "who are asked",
+        ),
         field("title", "title", "for readers"),
     )
 
@@ -224,7 +233,12 @@ def dial_stops(delta: float = 1e-8, chart: PriceFigure | None = None) -> list[di
     for place, epsilon in enumerate(STOPS):
         right = right_guesses(epsilon, delta)
         words = f"epsilon {epsilon:g}: at most {right} of 100 guessers are right"
-        stop = {"epsilon": f"{epsilon:g}", "right": right, "words": words}
+        stop = {
+            "epsilon": f"{epsilon:g}",
+            "right": right,
+            "loss": loss_words(epsilon, delta),
+            "words": words,
+        }
         error = None if chart is None else chart.error_at(epsilon)
         if chart is not None and error is not None:
             # On the line, and where the thumb is: its places are even, epsilons are rounded.
@@ -238,6 +252,15 @@ def dial_stops(delta: float = 1e-8, chart: PriceFigure | None = None) -> list[di
             }
         found.append(stop)
     return found
+
+
+def loss_words(epsilon: float, delta: float) -> str:
+    """Return what a privacy loss is a bound of."""
+    return (
+        f"Privacy loss ε {promise_text(epsilon, 4)}: what one person answers changes the chance of "
+        f"anything that is seen by a factor of at most {factor(epsilon)}, plus a chance of "
+        f"1 in {math.floor(1 / delta):,} (δ)."
+    )
 
 
 def _odds_scale() -> Markup:

@@ -22,7 +22,7 @@ from chaffinch.planning.candidates import Candidate
 from chaffinch.planning.survey_file import SurveyFile
 from chaffinch.planning.wishes import default_delta
 from chaffinch.plans.expansion import counts_gaps
-from chaffinch.plans.meaning import factor, useless_promise
+from chaffinch.plans.meaning import useless_promise
 from chaffinch.plans.parts import Part, influences
 from chaffinch.plans.plan import Plan
 from chaffinch.privacy.guarantee import NO_PROTECTION, Odds, left_words, right_guesses
@@ -34,8 +34,9 @@ from chaffinch.release.crossed import group_label
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.web.frame import code_block, folded, table
 from chaffinch.web.markup import Markup, join, tag
-from chaffinch.web.plan_form import STOPS, dial_stops, up
+from chaffinch.web.plan_form import STOPS, dial_stops, loss_words, up
 from chaffinch.web.planned import planned, read_survey
+from chaffinch.web.survey_form import wishes_of
 from chaffinch.web.try_panel import who_html
 from chaffinch.web.worker import Tell
 
@@ -43,6 +44,7 @@ _PRICED = (*STOPS[:-1:3], STOPS[-1])
 """The epsilons whose price is found; between them it is interpolated, and marked as such."""
 _LEVEL = 0.95
 _MOST_EXAMPLES, _MOST_VALUES = 4, 12
+_BARE = "Nothing protects an answer then."
 _SEED = 1
 """Of made-up noise: the same plan has the same picture."""
 
@@ -51,10 +53,12 @@ def plan_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) 
     """Find the plan of a survey file, and tell all that is shown of it."""
     began = time.monotonic()
     tell({"file": text})
-    asked, plan = planned(text, lambda name: tell({"step": name}), folder, view)
+    asked, plan = planned(text, lambda name: tell({"step": f"planning: {name}"}), folder, view)
     unused = read_survey(text, folder, MESSAGES).wishes_about_devices if view == TOTALS else []
     tell({"to": "promise", "html": join(_unused_html(unused), promise_html(plan))})
     tell({"to": "example", "html": example_html(plan)})
+    why = [tag("p", one) for one in plan.explain().split("\n\n")]
+    tell({"to": "reasons", "html": folded("Why is that true?", *why, id_="why")})
     tell({"to": "ways", "html": ways_html(plan, asked_for=asked.protocol is not None)})
     tell({"to": "code", "html": code_html(plan, asked, text)})
     files = {
@@ -71,8 +75,10 @@ def _proven(plan: Plan, asked: SurveyFile, seconds: float) -> dict[str, Any]:
         "words": f"✓ proven in {seconds:.1f} s",
         "asked": {
             "lead": "epsilon" if asked.error is None else "error",
-            "error": "" if asked.error is None else f"{100 * asked.error.share:g}",
             "delta": f"{plan.delta:g}",
+            "title": asked.survey.title,
+            **wishes_of(asked),
+            **({} if asked.error is None else {"error": f"{100 * asked.error.share:g}"}),
         },
         "epsilon": promise_text(plan.epsilon, 4),
         "margin": up(100 * plan.margin()),
@@ -100,19 +106,12 @@ def promise_html(plan: Plan) -> Markup:
         tag("span", "A coin gets 50.", class_="soft"),
         class_="large",
     )
-    loss = (
-        f"Privacy loss ε {promise_text(reached, 4)}: what one person answers changes the "
-        f"chance of anything that is seen by a factor of at most {factor(reached)}, plus "
-        f"a chance of {_chance(plan.delta)} (δ)."
-    )
-    why = [tag("p", one) for one in plan.explain().split("\n\n")]
     return join(
         sentence,
         dots(plan.guarantee.odds),
         tag("p", "What if …", class_="soft"),
         tag("div", *_what_ifs(plan), class_="chips"),
-        tag("p", loss, class_="soft"),
-        folded("Why is that true?", *why, id_="why"),
+        tag("p", loss_words(reached, plan.delta), class_="soft", id="loss"),
     )
 
 
@@ -127,27 +126,20 @@ def _what_ifs(plan: Plan) -> Iterator[Markup]:
     elif plan.crowd > 1:
         told.append(("shuffler and analyzer work together", plan.guarantee.local_epsilon))
     for at, (words, epsilon) in enumerate(told):
+        bare = math.isinf(epsilon)
         yield tag(
             "button",
             words,
             type="button",
             class_="what-if",
             aria_pressed="false" if at else "true",
-            data_right=_right(epsilon, plan.delta),
+            data_right=100 if bare else right_guesses(epsilon, plan.delta),
+            data_loss=_BARE if bare else loss_words(epsilon, plan.delta),
         )
-
-
-def _right(epsilon: float, delta: float) -> int:
-    return 100 if math.isinf(epsilon) else right_guesses(epsilon, delta)
 
 
 def _unit(plan: Plan) -> str:
     return "people" if plan.contributions == 1 else "reports"
-
-
-def _chance(delta: float) -> str:
-    """Return a small chance as one in how many, never smaller than it is."""
-    return f"1 in {math.floor(1 / delta):,}"
 
 
 def dots(odds: Odds) -> Markup:
@@ -397,9 +389,10 @@ def price_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES)
     delta = default_delta(asked.users) if asked.delta is None else asked.delta
     delta = delta if asked.target is None else asked.target.delta
     found = []
+    tell({"step": f"0 of {len(_PRICED)}"})
     for one in asked.price(_PRICED, delta=delta):
         found.append(one)
-        tell({"priced": f"{len(found)} of {len(_PRICED)}"})
+        tell({"step": f"{len(found)} of {len(_PRICED)}"})
     if sum(one.plan is not None for one in found) < 2:
         nothing = tag("p", "There is no plan at other promises.", class_="soft")
         tell({"to": "price", "html": nothing})
@@ -413,6 +406,7 @@ def price_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES)
 def curve_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) -> None:
     """Draw the exact curve of a plan, with what others have published about it."""
     _, plan = planned(text, lambda name: tell({"step": name}), folder, view)
+    tell({"step": "drawing the curve"})
     drawn = privacy_curve(plan.mechanism())
     caption = tag("figcaption", drawn.caption, class_="soft")
     tell(

@@ -56,7 +56,7 @@ def results_page(folder: Folder) -> Iterator[Markup]:
             )
         )
     heads = ("release", "of whom, and when", "privacy loss", "file")
-    yield card("Releases of this folder", table(heads, rows, "The newest first"))
+    yield card("Releases of this folder", table(heads, rows, "The newest first", words=heads[1:2]))
 
 
 def trend_of(folder: Folder, word: str) -> Trend | None:

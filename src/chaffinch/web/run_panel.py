@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import chaffinch as cf
-from chaffinch.errors import InvalidInput
+from chaffinch.charts.rounding import promise_text
+from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.plans.plan import Plan
+from chaffinch.privacy.guarantee import right_guesses
 from chaffinch.protocols.base import MESSAGES, TOTALS
+from chaffinch.runs.listener import Callbacks
+from chaffinch.runs.opened_survey import open_collection
+from chaffinch.runs.table_check import TableCheck
 from chaffinch.web.controls import CONTROLS, named_as_here
 from chaffinch.web.folder import Folder
-from chaffinch.web.frame import card, facts, table
+from chaffinch.web.frame import card, facts, fault_of, table
 from chaffinch.web.markup import Inside, Markup, join, tag
+from chaffinch.web.plan_panel import example_html
 from chaffinch.web.results_panel import release_html
 from chaffinch.web.survey_form import Form
 from chaffinch.web.view_choice import who_adds_up, who_is_trusted
@@ -35,6 +42,7 @@ _PLAN_SAYS = (
 )
 _MOST_UNREAD = 5
 _TICKS = ("rows_are_people", "again", "replace")
+_OF_GROUP = "Each group has a release of its own. "
 _ONCE = ("again", "replace")
 """What was meant for one run only."""
 
@@ -60,17 +68,26 @@ def run_page(folder: Folder) -> Iterator[Markup]:
             ),
             tag(
                 "div",
-                _button("check", "Check the table"),
-                _button("run", "Run and release"),
+                _button("check", "Check the table", "main"),
                 tag("output", "", id="state", role="status"),
                 class_="boxes",
             ),
             tag(
                 "p",
-                "The table stays where it is. It is checked first; what breaks a rule is told by "
-                "its row and column, never by what a cell holds. A release is recorded, so that "
-                "the same data are not released twice by mistake. A run goes on if you leave this "
-                "page.",
+                "Nothing is released by a check, and the table stays where it is. What breaks a "
+                "rule is told by its row and column, never by what a cell holds.",
+                class_="soft",
+            ),
+        ),
+        tag("div", id="checked"),
+        card(
+            "Release",
+            tag("div", _button("run", "Run and release", "final"), class_="boxes"),
+            tag(
+                "p",
+                "The table is checked first. A release cannot be taken back: it is recorded, so "
+                "that the same data are not released twice by mistake. A run goes on if you leave "
+                "this page.",
                 class_="soft",
             ),
         ),
@@ -128,8 +145,8 @@ def _wishes(folder: Folder) -> Iterator[tuple[str, Inside]]:
             yield label, join(box, " ", tag("span", words, class_="soft"))
 
 
-def _button(task: str, words: str) -> Markup:
-    return tag("button", words, type="submit", name="task", value=task, class_="main")
+def _button(task: str, words: str, look: str) -> Markup:
+    return tag("button", words, type="submit", name="task", value=task, class_=look)
 
 
 def _select(name: str, options: Iterable[str]) -> Markup:
@@ -188,32 +205,51 @@ def paid(form: Form, folder: Folder) -> dict[str, Any]:
 
 
 def check_task(tell: Tell, **given: Any) -> None:
-    """Check every cell of a table."""
-    found = cf.check(**given, progress=lambda words: tell({"step": words}))
-    needed = f"{found.rows_needed:,} are needed"
-    told: list[tuple[str, Inside]] = [
-        ("rows", f"{found.rows:,}; {needed}"),
-        ("protected", "every person" if found.protected == "person" else "every row"),
-    ]
+    """Check every cell of a table, and tell how exact its release would be."""
+    notes: list[str] = []
+    step = Callbacks(None, lambda words: tell({"step": words}))
+    found = cf.check(**given, tell=notes.append, progress=step.progress)
+    tell({"to": "checked", "html": _checked(found, notes)})
+    asked = open_collection(given["survey"], None, step, as_devices=given["as_devices"])
+    try:
+        expected = _expected(asked.make_plan(step, anyway=False))
+    except ChaffinchError as fault:
+        expected = fault_of(fault)
+    tell({"to": "checked", "html": join(_checked(found, notes), expected)})
+    tell({"done": "checked"})
+
+
+def _expected(plan: Plan) -> Markup:
+    """Return how exact a release will be, before it is made."""
+    # Public groups are collections of their own, all alike.
+    one = plan.of_group(plan.groups[0]) if plan.groups else plan
+    right = right_guesses(plan.epsilon, plan.delta)
+    promise = (
+        f"ε {promise_text(plan.epsilon, 4)}: of 100 people who guess which of two answers someone "
+        f"gave, at most {right} are right."
+    )
+    return card(
+        "How exact a release will be",
+        tag("p", f"{_OF_GROUP if plan.groups else ''}Privacy loss {promise}"),
+        example_html(one),
+    )
+
+
+def _checked(found: TableCheck, notes: Sequence[str]) -> Markup:
+    protected = "every person" if found.protected == "person" else "every row"
     rows = [
         (one.name, one.kind, ", ".join(one.columns), _counted(one.counted))
         for one in found.questions
     ]
-    told_notes = [
-        tag("p", named_as_here(one), class_="soft")
-        for one in (*found.notes, *found.warnings, found.advice)
-        if one
-    ]
-    answer = card(
+    heads = ("question", "kind", "column", "counts as something else")
+    told = dict.fromkeys([*notes, *found.notes, *found.warnings, found.advice])
+    return card(
         "✓ Every cell is an answer",
-        facts(told),
-        table(
-            ("question", "kind", "column", "counts as something else"), rows, "What answers what"
-        ),
-        *told_notes,
+        facts([("protected", protected)]),
+        table(heads, rows, "What answers what", words=heads),
+        tag("p", found.verdict),
+        *(tag("p", named_as_here(one), class_="soft") for one in told if one),
     )
-    tell({"to": "outcome", "html": answer})
-    tell({"done": "checked"})
 
 
 def _counted(counted: Mapping[str, Mapping[str, int]]) -> str:

@@ -8,12 +8,14 @@ else on the page.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 
-from chaffinch.planning.survey_file import ABOUT_DEVICES, quoted
+from chaffinch.planning.survey_file import ABOUT_DEVICES, SurveyFile, quoted
 from chaffinch.protocols.base import TOTALS
 
 _PROMISE = ("epsilon", "delta", "error", "confidence", "together")
@@ -66,6 +68,25 @@ def survey_text(form: Form) -> str:
     head.insert(0, f"users = {_number(form.get('users', ''))}")
     name = form.get("name", "").strip() or "answer"
     return "\n".join([*head, "", f"[questions.{_quoted_key(name)}]", *_question(form), ""])
+
+
+def wishes_of(asked: SurveyFile) -> dict[str, str]:
+    """Return what stands in the fields of a survey file's wishes; nothing in those it has not.
+
+    >>> from dataclasses import replace
+    >>> from chaffinch.planning.survey_file import EXAMPLE, survey_from
+    >>> wishes_of(replace(survey_from(EXAMPLE), rounds=3))["rounds"]
+    '3'
+    """
+    unasked = {one.name: one.default for one in fields(SurveyFile)} | dict(ABOUT_DEVICES)
+    return {
+        name: "" if (wish := getattr(asked, name)) == unasked[name] else _written(wish)
+        for name in _WISHES
+    }
+
+
+def _written(wish: float) -> str:
+    return "none" if math.isinf(wish) else f"{wish:.12g}"
 
 
 def _promise(form: Form) -> dict[str, str]:

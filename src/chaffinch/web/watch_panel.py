@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chaffinch.charts.rounding import bytes_for_people
 from chaffinch.charts.svg import element
 from chaffinch.errors import ChaffinchError
 from chaffinch.services.party_status import look
@@ -15,6 +16,10 @@ from chaffinch.services.status import PlanStatus, Status, outcome_words
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, fault_of, table
 from chaffinch.web.markup import Markup, join, tag
+
+_IN_ORDER = ("collector", "shuffler", "analyzer")
+"""The services as data passes them; what cannot be read stands behind them."""
+_BYTES = "_bytes"
 
 
 def watch_page(folder: Folder) -> Iterator[Markup]:
@@ -35,13 +40,14 @@ def watch_html(folder: Folder) -> Markup:
                 " shows all parties at work; the guide to services says how to run your own.",
             ),
         )
-    found = []
+    found: dict[str, list[Markup]] = {one: [] for one in (*_IN_ORDER, "")}
     for name in names:
         try:
-            found.append(_service(name, look(folder.path(name))))
+            status = look(folder.path(name))
+            found[status.service].append(_service(name, status))
         except ChaffinchError as fault:
-            found.append(card(name, fault_of(fault)))
-    return join(*found)
+            found[""].append(card(name, fault_of(fault)))
+    return join(*(one for several in found.values() for one in several))
 
 
 def _service(name: str, status: Status) -> Markup:
@@ -62,7 +68,12 @@ def _service(name: str, status: Status) -> Markup:
 
 
 def _gauges(status: Status) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), f"{value:,.0f}") for name, value in status.gauges.items()]
+    return [
+        (name.removesuffix(_BYTES).replace("_", " "), bytes_for_people(int(value)))
+        if name.endswith(_BYTES)
+        else (name.replace("_", " "), f"{value:,.0f}")
+        for name, value in status.gauges.items()
+    ]
 
 
 def _plan(plan: PlanStatus) -> Markup:
@@ -84,7 +95,12 @@ def _plan(plan: PlanStatus) -> Markup:
         tag("p", *(join(tag("a", "a release", href=one), " ") for one in plan.releases))
         if plan.releases
         else "",
-        table(("what", "number", "meaning"), rows, "Where everything is that was taken"),
+        table(
+            ("what", "number", "meaning"),
+            rows,
+            "Where everything is that was taken",
+            words=("meaning",),
+        ),
     )
 
 

@@ -212,15 +212,21 @@ def _do(connection: Connection, task: Task, given: dict[str, Any]) -> None:
         if connection.poll():
             _stop()
 
+    doing = ""
+
     def tell(news: News) -> None:
+        nonlocal doing
         check()
+        doing = news.get("step", doing)
         connection.send(news)
 
-    def step(words: str) -> None:
-        tell({"step": words})
+    def count(words: str) -> None:
+        check()
+        what, _, number = words.rpartition(": ")
+        connection.send({"step": " · ".join(filter(None, [doing, f"{number} {what}"]))})
 
     try:
-        with show_progress(step, pause_seconds=_PAUSE):
+        with show_progress(count, pause_seconds=_PAUSE):
             task(tell, **given)
     except _Stopped:
         pass
