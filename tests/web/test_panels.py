@@ -103,6 +103,10 @@ def test_every_kind_of_survey_is_planned_and_tried(name: str) -> None:
     length = re.search('data-label="bytes">([0-9,]+)<', chosen)
     assert length is not None
     assert f"reports of {length[1]} bytes" in tried["views"]
+    # Why it is so is told in paragraphs, and as a list of what was not chosen.
+    assert found["reasons"].count("<li>") == sum(
+        line.startswith("- ") for line in plan.explain().splitlines()
+    )
     assert "intervals hold the truth" in tried["out"]
     assert "<i>" not in "".join([*found.values(), *tried.values()])
 

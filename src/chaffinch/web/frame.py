@@ -59,6 +59,20 @@ def folded(title: str, *inside: Inside, id_: str, load: str | None = None) -> Ma
     return tag("details", tag("summary", title), held, id=id_, data_load=load)
 
 
+def prose(text: str) -> Markup:
+    """Return paragraphs, of which some end with a list.
+
+    >>> prose("Two things:\\n- tea\\n- milk\\n\\nNo more.")
+    '<p>Two things:</p><ul><li>tea</li><li>milk</li></ul><p>No more.</p>'
+    """
+    return join(*(_paragraph(*one.splitlines()) for one in text.split("\n\n")))
+
+
+def _paragraph(first: str, *items: str) -> Markup:
+    listed = [tag("li", one.removeprefix("- ")) for one in items]
+    return join(tag("p", first), tag("ul", *listed) if listed else "")
+
+
 def code_block(text: str, name: str) -> Markup:
     """Return something to be copied."""
     copy = tag("button", "copy", type="button", class_="copy", aria_label=f"Copy {name}")

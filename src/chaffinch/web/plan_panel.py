@@ -32,7 +32,7 @@ from chaffinch.protocols.noise import Truth
 from chaffinch.questions import MISSING, Cross, Number, Question
 from chaffinch.release.crossed import group_label
 from chaffinch.simulate.populations import draw_tallies
-from chaffinch.web.frame import code_block, folded, table
+from chaffinch.web.frame import code_block, folded, prose, table
 from chaffinch.web.markup import Markup, join, tag
 from chaffinch.web.plan_form import STOPS, dial_stops, loss_words, up
 from chaffinch.web.planned import planned, read_survey
@@ -57,8 +57,8 @@ def plan_task(tell: Tell, *, text: str, folder: str = "", view: str = MESSAGES) 
     unused = read_survey(text, folder, MESSAGES).wishes_about_devices if view == TOTALS else []
     tell({"to": "promise", "html": join(_unused_html(unused), promise_html(plan))})
     tell({"to": "example", "html": example_html(plan)})
-    why = [tag("p", one) for one in plan.explain().split("\n\n")]
-    tell({"to": "reasons", "html": folded("Why is that true?", *why, id_="why")})
+    why = folded("Why is that true?", prose(plan.explain()), id_="why")
+    tell({"to": "reasons", "html": why})
     tell({"to": "ways", "html": ways_html(plan, asked_for=asked.protocol is not None)})
     tell({"to": "code", "html": code_html(plan, asked, text)})
     files = {
@@ -206,7 +206,8 @@ def _way(one: Candidate, plan: Plan, *, chosen: bool, promises: bool) -> Iterato
     if promises:
         yield f"ε {promise_text(one.epsilon, 4)}"
     share = one.error / plan.reports
-    yield f"± {error_text(100 * share)} %{_in_units(plan, share, error_text)}"
+    error = f"± {error_text(100 * share)} %", _in_units(plan, share, error_text).lstrip()
+    yield join(*(join(tag("span", one, class_="together"), " ") for one in error if one))
     if plan.view == TOTALS:
         return
     yield f"{one.messages:,.3g}"
