@@ -60,9 +60,9 @@ def folded(title: str, *inside: Inside, id_: str, load: str | None = None) -> Ma
 
 
 def prose(text: str) -> Markup:
-    """Return paragraphs, of which some end with a list.
+    r"""Return paragraphs, of which some end with a list.
 
-    >>> prose("Two things:\\n- tea\\n- milk\\n\\nNo more.")
+    >>> prose("Two things:\n- tea\n- milk\n\nNo more.")
     '<p>Two things:</p><ul><li>tea</li><li>milk</li></ul><p>No more.</p>'
     """
     return join(*(_paragraph(*one.splitlines()) for one in text.split("\n\n")))

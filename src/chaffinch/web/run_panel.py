@@ -231,6 +231,7 @@ def _expected(plan: Plan) -> Markup:
     return card(
         "How exact a release will be",
         tag("p", f"{_OF_GROUP if plan.groups else ''}Privacy loss {promise}"),
+        tag("p", "Nothing below is of the table: its numbers are made up.", class_="soft"),
         example_html(one),
     )
 
