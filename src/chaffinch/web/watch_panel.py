@@ -15,7 +15,7 @@ from chaffinch.services.party_status import look
 from chaffinch.services.status import PlanStatus, Status, outcome_words
 from chaffinch.web.folder import Folder
 from chaffinch.web.frame import card, facts, fault_of, table
-from chaffinch.web.markup import Markup, join, tag
+from chaffinch.web.markup import Inside, Markup, join, tag
 
 _IN_ORDER = ("collector", "shuffler", "analyzer")
 """The services as data passes them; what cannot be read stands behind them."""
@@ -77,11 +77,10 @@ def _gauges(status: Status) -> list[tuple[str, str]]:
 
 
 def _plan(plan: PlanStatus) -> Markup:
-    rows = []
+    rows: list[tuple[Inside, str, str]] = []
     for law, holds in plan.verdicts.items():
-        rows.append(
-            (law.whole, f"{plan.counts[law.whole]:,}", "adds up" if holds else "DOES NOT ADD UP")
-        )
+        verdict = "adds up" if holds else "DOES NOT ADD UP"
+        rows.append((tag("b", law.whole), f"{plan.counts[law.whole]:,}", verdict))
         rows += [
             (f"– {part.replace('_', ' ')}", f"{plan.counts[part]:,}", outcome_words(part, law))
             for part in law.parts
