@@ -154,7 +154,8 @@ def test_each_what_if_has_its_odds_and_its_privacy_loss() -> None:
     assert told[-1][2] == "shuffler and analyzer work together"
     # The dial has it for each stop.
     (stop,) = [one for one in dial_stops(1e-6) if one["epsilon"] == "1"]
-    assert told[0][1] == stop["loss"]
+    assert stop["loss"].startswith("Privacy loss ε 1: ")
+    assert told[0][1].startswith(f"Privacy loss ε {promise_text(plan.guarantee.epsilon, 4)}:")
 
 
 def test_the_fields_hold_what_a_file_wishes_for() -> None:

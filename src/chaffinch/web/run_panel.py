@@ -223,9 +223,10 @@ def _expected(plan: Plan) -> Markup:
     """Return how exact a release will be, before it is made."""
     # Public groups are collections of their own, all alike.
     one = plan.of_group(plan.groups[0]) if plan.groups else plan
-    right = right_guesses(plan.epsilon, plan.delta)
+    reached = plan.guarantee.epsilon
+    right = right_guesses(reached, plan.delta)
     promise = (
-        f"ε {promise_text(plan.epsilon, 4)}: of 100 people who guess which of two answers someone "
+        f"ε {promise_text(reached, 4)}: of 100 people who guess which of two answers someone "
         f"gave, at most {right} are right."
     )
     return card(
