@@ -172,6 +172,11 @@ def test_many_steps_share_out_the_chance_to_miss_among_few() -> None:
     assert misses(4 / 3) > judging.miss_limit(0.05, runs, 1e-6)
 
 
+def test_no_quantiles_may_be_asked_for() -> None:
+    answer = survival(Scale(0.0, 1.0, 4, Noise.flips(Fraction(1, 10))), [9, 7, 5, 2], 10, 0.9)
+    assert [len(ends) for ends in answer.quantiles([])] == [0, 0, 0]
+
+
 def test_survival_is_monotone_and_says_what_it_did() -> None:
     answer = survival(Scale(0.0, 1.0, 4, Noise.flips(Fraction(1, 10))), [60, 70, 5, 20], 100, 0.9)
     assert (np.diff(answer.share) <= 0).all()

@@ -186,7 +186,7 @@ class _Survival:
 
     def _shared(self, probabilities: Sequence[float]) -> tuple[int, int]:
         """Return among how many tests the chance to miss is shared out, and how many may fail."""
-        tests, steps = len(probabilities) * (_SPARE + 1), self.scale.resolution
+        tests, steps = max(1, len(probabilities)) * (_SPARE + 1), self.scale.resolution
         return (tests, _SPARE) if 2 * tests <= steps else (steps, steps)
 
     def brackets(
