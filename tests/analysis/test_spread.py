@@ -128,6 +128,15 @@ def test_error_and_interval_hold(gaps: int) -> None:
     assert judged(3.0) == (False, False)
 
 
+def test_the_estimate_lies_in_its_interval() -> None:
+    """Also where more people are estimated to have answered than there are reports."""
+    ends = np.repeat([0.0, 60.0], PEOPLE // 2)
+    for gaps, numbers in itertools.product((0, 1), (ends, EVENLY)):
+        found = drawn(gaps=gaps, numbers=numbers, noise=8)
+        assert (found.low <= found.estimate).all()
+        assert (found.estimate <= found.high).all()
+
+
 def test_the_variance_is_unbiased_because_the_noise_of_the_mean_is_taken_off() -> None:
     found = drawn(numbers=EVENLY, noise=20)
     # Not cut at either end here, so that the square of the root is the variance.

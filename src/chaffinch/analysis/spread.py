@@ -100,7 +100,8 @@ def standard_deviation(
     )
     least, most = _ends_of_variance(places, square, few, many)
     width = 0.5 * (question.high - question.low)
-    root = np.sqrt(np.clip(variance, 0.0, 1.0))
+    # Into its interval: more people than reports may be estimated, but nobody believes that.
+    root = np.sqrt(np.clip(variance, least, most))
     # A root that is next to nothing moves with the root of what moves below it.
     scatter = error / np.maximum(2.0 * np.maximum(root, np.sqrt(error)), 1e-300)
     return Deviation(
