@@ -57,6 +57,26 @@ def test_a_plan_file_keeps_it(plan: Plan, tmp_path: Path) -> None:
     loaded.verify(shares=True)
 
 
+@pytest.mark.parametrize(("missing", "parts"), [("count", 3), (5, 2)])
+def test_parts_that_follow_from_an_answer_need_no_rule_for_missing_ones(
+    missing: float | str, parts: int, tmp_path: Path
+) -> None:
+    """The answer has one; nobody is asked whether there was one, or for its square."""
+    asked = cf.Number(0, 60, missing=missing, spread=True)
+    made = cf.plan(asked, users=300, target=TARGET, contributions=EACH, view="totals")
+    assert len(made.parts) == parts
+    made.save(tmp_path / "plan.json")
+    loaded = cf.load_plan(tmp_path / "plan.json")
+    loaded.verify()
+    # Every part is charged for all reports of a person: without one of them less is promised.
+    each = [part.mechanism(made.honest_reports) for part in made.parts]
+    whole, fewer = (privacy.Grouped(privacy.compose(some), EACH) for some in (each, each[1:]))
+    assert loaded.mechanism().delta(0.9) == whole.delta(0.9)
+    assert fewer.delta(0.9).upper < whole.delta(0.9).upper
+    with pytest.raises(InvalidInput, match="a refusal: answer'"):
+        cf.plan(replace(asked, missing="refuse"), users=300, target=TARGET, contributions=EACH)
+
+
 def test_a_plan_for_fewer_reports_of_each_is_not_enough(plan: Plan) -> None:
     more = replace(plan, contributions=EACH + 1, reports=plan.reports * 2, shares=())
     with pytest.raises(GuaranteeNotProven):

@@ -247,7 +247,9 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     crowd = checks.people("number of users", users)
     share = honest_share(honest)
     each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
-    require_missing_rule({one.name: one.question for one in questions}, each)
+    # What follows from an answer is never missing without it.
+    asked = {one.name: one.question for one in questions if one.answers_to is None}
+    require_missing_rule(asked, each)
     times = checks.whole("number of rounds", rounds, least=1, most=10**6)
     charged = charged_delta(crowd, None, delta)
     reports = needed_reports(crowd, share, contributions=each, rounds=times, delta=charged)
