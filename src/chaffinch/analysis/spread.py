@@ -13,7 +13,7 @@ times less in the middle. It is more only where the mean is within 1/64 of the r
 
 Estimate: noise in U makes U² too large by its variance on average, which is added back; then v is
 unbiased where C is known, but for the rounding of n numbers to r steps by chance, which makes it
-too small by at most 1/(n·r²). It is cut to [0, 1], and its root is biased by the noise alone.
+too small by at most 1/(n·r²). It is cut to its interval, and its root is biased by the noise alone.
 
 Interval: let those of U, Q and C each miss with a chance that together is α. While they hold, the
 truth is in their box, and v falls with |U|, rises with Q, and is a parabola in 1/C, whose largest
@@ -100,7 +100,7 @@ def standard_deviation(
     )
     least, most = _ends_of_variance(places, square, few, many)
     width = 0.5 * (question.high - question.low)
-    # Into its interval: more people than reports may be estimated, but nobody believes that.
+    # An estimate of C may be above the reports: then that of v may lie beside its interval.
     root = np.sqrt(np.clip(variance, least, most))
     # A root that is next to nothing moves with the root of what moves below it.
     scatter = error / np.maximum(2.0 * np.maximum(root, np.sqrt(error)), 1e-300)
