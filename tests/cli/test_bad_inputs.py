@@ -325,7 +325,7 @@ WORDS: dict[str, tuple[str, str, list[str]]] = {
         ["error must be a number", "did you mean 0.05, which is 5%?"],
     ),
     "an error that nobody can have": (
-        "plan --bit --users 1000 --error 0.01%",
+        "plan --choice a,b,c --users 1000 --error 0.0001%",
         "",
         ["a larger error"],
     ),

@@ -222,7 +222,7 @@ def test_progress_and_its_colours_are_for_terminals(folder: Path) -> None:
     assert "encoding" in coloured
     assert "shuffling" in coloured
     assert COLOUR.search(coloured)
-    assert not COLOUR.search(on_a_terminal([*RUN, "--again"], folder, NO_COLOR="1"))
+    assert not COLOUR.search(on_a_terminal([*RUN, "--again", "--replace"], folder, NO_COLOR="1"))
 
 
 @pytest.mark.long

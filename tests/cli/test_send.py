@@ -55,7 +55,7 @@ def test_what_a_plan_promises_is_said_with_the_first_report_alone(
     services: Services, words: list[object], cli: Cli
 ) -> None:
     first, again = (cli(*words, "--answer", "b") for _ in range(2))
-    assert str(services.plan.guarantee) in " ".join(first.err.split())
+    assert str(services.plan.promise) in " ".join(first.err.split())
     for later in (again, cli(*words, "--resume")):
         assert (later.code, "promises" in later.err) == (0, False)
 

@@ -213,7 +213,7 @@ def test_repeats_of_all_rounds_of_a_group_count(first: int) -> None:
 
 def test_promises_of_plans_add_up_where_composing_proves_nothing() -> None:
     """Cut reports may use up all of the delta: then the sum of epsilons is what is known."""
-    plan = cf.plan(cf.Bit(), users=1000, target=cf.Target(2, 1e-8))
+    plan = cf.plan(cf.Choice(["a", "b", "c"]), users=1000, target=cf.Target(2, 1e-8))
     one = RunRelease("", Charge.of(plan), 2.0, 1e-8, 1, 1, "person")
     assert promised_at(total([Charge.of(plan)] * 3), 3e-8).epsilon == math.inf
     found = [promise_together([one] * times) for times in range(1, 6)]

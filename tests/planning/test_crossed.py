@@ -330,9 +330,9 @@ def test_counts_of_one_question_from_two_crosses_are_told_apart() -> None:
     assert list(counted) == ["carrier, from carrier × delayed", "carrier, from airport by carrier"]
     errors = [one.rows[0].standard_error or 0.0 for one in counted.values()]
     assert errors[1] < errors[0]
-    # Said once, at the first of them.
-    (note,) = (note for section in counted.values() for note in section.notes)
-    assert "use the count from airport by carrier" in note
+    # Said once, at the one to use.
+    (note,) = counted["carrier, from airport by carrier"].notes
+    assert "use the count here" in note
     assert " ".join(release.text().split()).count(note) == 1
     (alone,) = (one for one in sections if one.heading == "airport, from airport by carrier")
     assert not alone.notes

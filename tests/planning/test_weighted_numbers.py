@@ -57,9 +57,9 @@ def test_a_number_is_weighted_unless_somebody_wishes_otherwise(plan: Plan) -> No
 
 def test_three_costs_are_told(plan: Plan) -> None:
     said, most = plan.explain(), plan.part().influence(plan.slots)
-    assert "if they work together, nothing protects the answer" in said
+    assert "if they work together, no protection is left" in said
     assert "a first hop that does not work with the analyzer" in said
-    told = said.partition("One dishonest report can move the sum by at most ")[2].split()[0]
+    told = said.partition("One dishonest report can move a sum by at most ")[2].split()[0]
     assert most <= float(told.replace(",", "")) <= 1.02 * most
 
 

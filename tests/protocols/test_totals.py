@@ -134,7 +134,7 @@ def test_plans_are_explained_without_devices() -> None:
     survey = cf.Survey({"town": CHOICE, "age": cf.Number(0, 99)}, by={"age": "town"})
     said = planned(survey).explain()
     assert "This counts on one party that holds the answers, adds them up" in said
-    assert "of the range. The answers are added up, and discrete Laplace noise" in said
+    assert "at an end. The answers are added up, and discrete Laplace noise" in said
     assert "are counted together" in said
     for word in ("shuffler", "device", "slot", "dishonest", "collude", "message"):
         assert word not in said

@@ -139,7 +139,7 @@ def test_every_figure_is_a_file_and_on_the_page(tmp_path: Path) -> None:
         assert root.attrib["aria-describedby"]
         assert "color-scheme:light dark" in path.read_text(encoding="utf-8")
     page = files[-1].read_text(encoding="utf-8")
-    assert page.count("<svg") == 8
+    assert page.count("<svg xmlns") == 8
     assert page.count("What was published") == page.count("What is true") == 3
     for forbidden in ("<script", 'http-equiv="refresh', "src=", "href=", "url(http"):
         assert forbidden not in page

@@ -47,7 +47,7 @@ def test_everything_stands_in_its_order(html: str) -> None:
             "Estimated number of ids for 4 values",
             "10,000 ids (9,920 to 10,080) are at daily and radio, 10,000 (9,920 to 10,080)",
             "exactly daily and radio: 5,000",
-            "Estimated number of ids for 7 values",
+            "Estimated number of ids for 10 values",
             "2 times or more",
             "daily or shop",
             "Moved by <b>hand</b>.",

@@ -186,7 +186,8 @@ def test_a_release_says_what_all_promise_together(record: ReleaseRecord) -> None
     for unit in ("row", "person"):
         permit = AGAIN.permit(data, PLAN, None, unit, None)
         promise = promise_together([made, permit.new])
-        assert permit.say_together(alone).together == Together(2, promise, "row")
+        together = permit.say_together(alone).together
+        assert together == Together(2, promise, "row", (made.subject,))
     assert PAID.permit(data, PLAN, None, "row", None).say_together(alone) is alone
 
 
@@ -197,7 +198,8 @@ def test_together_people_are_protected_where_every_release_protects_them(
     record.add(made, data_of(record, "a").names, None)
     permit = AGAIN.permit(data_of(record, "a"), PLAN, None, "person", None)
     together = permit.say_together(release()).together
-    assert together == Together(2, promise_together([made, permit.new]), "person")
+    promise = promise_together([made, permit.new])
+    assert together == Together(2, promise, "person", (made.subject,))
 
 
 # ------------------------------------------------------------------ the bill

@@ -53,7 +53,7 @@ def test_devices_are_asked_for(folder: Path, table: Columns) -> None:
     release = cf.run(folder / "survey.toml", table, rows_are_people=True, as_devices=True)
     assert release.guarantee.view == "messages"
     assert not release.of_totals
-    assert "Noise was added here" in release_statement(release).trust
+    assert "as on devices, but by whoever ran this: they hold" in release_statement(release).trust
 
 
 def test_the_command_does_the_same(folder: Path, command: Command) -> None:

@@ -626,8 +626,8 @@ def test_the_local_epsilon_of_every_plan_is_proven(chance: float, rounds: int) -
     for some in (parts[:1], parts[1:2], parts):
         plan = Plan("", some, USERS, USERS, USERS, rounds, 1.0, 1e-6)
         losses = sum((checker.local_loss(_part(one)) for one in some), Fraction(0)) * rounds
-        assert losses <= Fraction(repr(plan.guarantee.local_epsilon))
-        assert losses > Fraction(plan.guarantee.local_epsilon) * (1 - Fraction(1, 10**12))
+        assert losses <= Fraction(repr(plan.promise.local_epsilon))
+        assert losses > Fraction(plan.promise.local_epsilon) * (1 - Fraction(1, 10**12))
 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
