@@ -22,7 +22,18 @@ export type Verdict =
 export type Verify = (plan: Plan, within: Within) => Verdict | Promise<Verdict>;
 
 /** Prove that one person's answers are protected within these limits, or say why that is not proved. */
-export const verify: Verify = () => ({
-  proven: false,
-  reason: "this version of the client verifies no plan yet",
-});
+export const verify: Verify = async (plan, within) => {
+  const { epsilon, delta } = plan;
+  // Not the other way round: NaN must be refused.
+  if (!(epsilon <= within.epsilon && delta <= within.delta)) {
+    return { proven: false, reason: `the plan promises epsilon ${epsilon} and delta ${delta}, which is not within what the page asks for` };
+  }
+  const { NotProved, prove, sentenceOf } = await import("./proof.ts");
+  try {
+    await prove(plan);
+  } catch (fault) {
+    if (fault instanceof NotProved) return { proven: false, reason: `the promise of the plan is not proved: ${fault.message}` };
+    throw fault;
+  }
+  return { proven: true, guarantee: { epsilon, delta, sentence: sentenceOf(plan) } };
+};
