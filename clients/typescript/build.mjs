@@ -25,5 +25,5 @@ if (process.argv[2] === "test") {
   // The same checks for a browser: nothing of Node is in them.
   const alias = { "node:test": "./test/shims/test.ts", "node:assert/strict": "./test/shims/assert.ts" };
   await build({ ...shared, entryPoints: ["test/browser.ts"], outfile: "build/browser/checks.js", alias, ignoreAnnotations: true });
-  await build({ ...shared, entryPoints: ["test/unproved.ts"], outfile: "build/browser/unproved.js" });
+  await build({ ...shared, entryPoints: ["test/impatient.ts"], outfile: "build/browser/impatient.js" });
 }

@@ -76,7 +76,7 @@ def refuses(context: BrowserContext, address: str) -> None:
 
 def test_everybody_is_counted_once_whatever_the_network_does() -> None:
     """Five people: one offline, one with two tabs, one who reloads, one with a lost reply."""
-    client = node.built() / "build" / "browser" / "unproved.js"
+    client = node.built() / "build" / "browser" / "impatient.js"
     expect.set_options(timeout=PATIENCE)
     with browser() as chromium, collection(5, client) as (address, process):
         plain, offline, tabs, reloaded, lost = (person(chromium) for _ in range(5))
@@ -140,7 +140,7 @@ def test_everybody_is_counted_once_whatever_the_network_does() -> None:
 
 @pytest.mark.long
 def test_fifty_pages_answer_and_the_release_has_them() -> None:
-    client = node.built() / "build" / "browser" / "unproved.js"
+    client = node.built() / "build" / "browser" / "impatient.js"
     expect.set_options(timeout=PATIENCE)
     with browser() as chromium, collection(50, client) as (address, process):
         for number in range(50):

@@ -1,18 +1,21 @@
-"""Plans that just keep their promise, and the same that just do not.
+"""Plans that just keep a promise, and the same with one that they just do not keep.
 
-``python -m tests.vectors.make_verdicts`` writes ``verdicts.json``; with a number it prints so many
-others. A verifier must prove every plan at ``proven``, which is above the upper end of delta by a
-ten-thousandth of it (of compositions: by what they say), and must never prove it at ``unproven``,
-which is below the lower end by as much.
+``python -m tests.vectors.make_verdicts`` writes ``verdicts.json``; with a number N and a first seed
+it prints N others of each kind, one in a line. No verifier may prove a plan with the delta
+``unproven``, a ten-thousandth below the lower end of the bracket. One that is as exact as the
+client for web pages proves it with ``proven``: a ten-thousandth above the upper end, of several
+questions or rounds together a tenth. None is asked of flips with decoys, whose decoys that client
+takes for people with the worst values.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,16 +23,19 @@ from typing import Any
 
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.plans.honest_share import HonestShare
-from chaffinch.plans.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Bit, Choice, Flags, Number
 from tests.engines.plans import plan_of
 
 FILE = Path(__file__).with_name("verdicts.json")
-SOURCE = "made by tests/vectors/make_verdicts.py"
+SOURCE = "made by tests/vectors/make_verdicts.py; docs/reference/vectors.md says what for"
+SINGLES, COMPOSITIONS = 12, 2
+"""How many cases of each kind are in the file."""
 _GRAIN = 2**64
-_NEAR = 1e-4
+_NEAR, _LOOSE = 1e-4, 0.1
+_MOST_USERS = 30_000
+"""More people take a device long where several things are composed."""
 
 Draws = random.Random
 Parts = list[tuple[Any, ...]]
@@ -40,7 +46,7 @@ def _chance(value: float) -> Fraction:
 
 
 def _flip(draws: Draws, users: int, epsilon: float, delta: float, copies: float = 1) -> Fraction:
-    """Return a flip chance that makes about so much of delta: 1/(copies·n·q) is about mu squared."""
+    """Return a flip chance for about so much of delta: 1/(copies·n·q) is about mu squared."""
     mu = epsilon / math.sqrt(2 * math.log(1 / delta)) * draws.uniform(0.9, 1.3)
     noise = min(1 / (copies * users * mu * mu) * (1 + 0.2 * epsilon), 0.45)
     return _chance(noise)
@@ -50,10 +56,12 @@ def _values(count: int) -> Choice:
     return Choice([f"v{place}" for place in range(count)], missing="refuse")
 
 
-def _flat(draws: Draws, epsilon: float, delta: float, ways: int) -> tuple[Fraction, tuple[Fraction, ...]]:
+def _flat(
+    draws: Draws, epsilon: float, delta: float, ways: int
+) -> tuple[Fraction, tuple[Fraction, ...]]:
     """Return a ratio and a flood that is flat, or nearly."""
     split = draws.uniform(0.6, 0.9)
-    ratio = math.exp(-split * epsilon / (2 if ways == 1 else 2))
+    ratio = math.exp(-split * epsilon / 2)
     growth = math.exp(epsilon * (1 - split)) * draws.choice([1.0, 1.0, 0.98])
     need, flood = math.log((1 - ratio) * ways / delta), list[float]()
     while need > 0 and len(flood) < 60:
@@ -64,7 +72,9 @@ def _flat(draws: Draws, epsilon: float, delta: float, ways: int) -> tuple[Fracti
     return _chance(ratio), tuple(map(_chance, flood))
 
 
-def _signed(draws: Draws, users: int, epsilon: float, delta: float, ways: int = 1, **more: Any) -> Signed:
+def _signed(
+    draws: Draws, users: int, epsilon: float, delta: float, ways: int = 1, **more: Any
+) -> Signed:
     ratio, flood = _flat(draws, epsilon, delta, ways)
     cut_for = draws.choice([users, users, max(1, users // 2)])
     return Signed(ratio, flood, cut_for, draws.choice([300, 600]), **more)
@@ -114,7 +124,13 @@ def signed_number(draws: Draws, users: int, epsilon: float, delta: float) -> Par
 
 def total(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     bits = draws.choice([2, 8, 32])
-    return [("a", Number(0, 60), Encoded(_flip(draws, users, epsilon, delta, bits), bits, together=True))]
+    return [
+        (
+            "a",
+            Number(0, 60),
+            Encoded(_flip(draws, users, epsilon, delta, bits), bits, together=True),
+        )
+    ]
 
 
 SINGLE: dict[str, Callable[[Draws, int, float, float], Parts]] = {
@@ -143,18 +159,28 @@ def signed_flags(draws: Draws, users: int, epsilon: float, delta: float) -> Part
 def steps(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     bits = draws.choice([8, 16])
     question = Number(0, 60, quantiles=True)
-    return [("a", question, Encoded(_flip(draws, users, epsilon, delta, 1 / bits), bits, together=False))]
+    return [
+        (
+            "a",
+            question,
+            Encoded(_flip(draws, users, epsilon, delta, 1 / bits), bits, together=False),
+        )
+    ]
 
 
 def digits(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     first = _signed(draws, users, epsilon / 20, delta * 0.001)
     ratio, flood = _flat(draws, epsilon / 8, delta * 0.001, 1)
-    return [("a", Number(0, 1), replace(first, steps=7, room=3000, finer=(Digit(ratio, flood, 3),)))]
+    return [
+        ("a", Number(0, 1), replace(first, steps=7, room=3000, finer=(Digit(ratio, flood, 3),)))
+    ]
 
 
 def survey(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     (one,) = bit(draws, users, epsilon * 0.6, delta / 2)
-    (other,) = draws.choice([decoys, bit, signed_bit, choice])(draws, users, epsilon * 0.6, delta / 2)
+    (other,) = draws.choice([decoys, bit, signed_bit, choice])(
+        draws, users, epsilon * 0.6, delta / 2
+    )
     return [one, ("b", *other[1:])]
 
 
@@ -186,32 +212,44 @@ def made(kind: str, seed: int) -> dict[str, Any] | None:
         found = plan.mechanism().delta(epsilon)
     except GuaranteeNotProven:
         return None
-    if not 1e-14 < found.lower or not found.upper < 0.05:
+    if not (found.lower > 1e-14 and found.upper < 0.05):
         return None
-    return {"kind": kind, **_written(plan), "proven": found.upper, "unproven": found.lower}
-
-
-def _written(plan: Plan) -> dict[str, Any]:
+    if kind in COMPOSED and users > _MOST_USERS:
+        return None
     document = plan.document()
-    crowd = document["crowd"]
+    room = _LOOSE if kind in COMPOSED else _NEAR
     return {
-        "crowd": crowd,
-        "questions": document["questions"],
-        "messages": document["messages"],
+        "kind": kind,
+        **{name: document[name] for name in ("crowd", "questions", "messages")},
         "epsilon": document["guarantee"]["epsilon"],
+        "proven": None if kind == "flipped decoys" else repr(found.upper * (1 + room)),
+        "unproven": repr(found.lower * (1 - _NEAR)),
     }
 
 
-def main(count: int, first: int = 0) -> None:
-    for kind in sys.argv[3:] or SINGLE | COMPOSED:
-        found, seed = 0, first
-        while found < count:
-            case = made(kind, seed)
-            seed += 1
-            if case is not None:
-                found += 1
-                print(json.dumps(case), flush=True)
+def cases(kind: str, count: int, first: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield so many cases of a kind, those of the first seeds that make sense."""
+    for seed in itertools.count(first):
+        case = made(kind, seed) if count else None
+        count -= case is not None
+        if case is not None:
+            yield case
+        if not count:
+            return
+
+
+def main() -> None:
+    """Write the file, or print other cases."""
+    if len(sys.argv) > 1:
+        for kind in sys.argv[3:] or SINGLE | COMPOSED:
+            for case in cases(kind, int(sys.argv[1]), int(sys.argv[2])):
+                sys.stdout.write(json.dumps(case) + "\n")
+        return
+    counts = dict.fromkeys(SINGLE, SINGLES) | dict.fromkeys(COMPOSED, COMPOSITIONS)
+    found = [case for kind, count in counts.items() for case in cases(kind, count)]
+    lines = ",\n".join(json.dumps(case) for case in found)
+    FILE.write_text(f'{{"source": {json.dumps(SOURCE)}, "cases": [\n{lines}\n]}}\n', "utf-8")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main()

@@ -4,6 +4,7 @@ import "./words.test.ts";
 import "./draws.test.ts";
 import "./sealing.test.ts";
 import "./client.test.ts";
+import "./verify.test.ts";
 import "./database.check.ts";
 
 import { run } from "./shims/test.ts";

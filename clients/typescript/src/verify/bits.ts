@@ -15,8 +15,6 @@ type Run = readonly [low: number, high: number];
 
 /** How many points of a profile say whether a run stays near it. */
 const PROBES = 10;
-/** How far above a profile runs may be. */
-const EXCESS = 0.001;
 
 export class Bits {
   readonly local: readonly [Chance, number];
@@ -72,7 +70,7 @@ export class Bits {
     const tail = (at: number, k: number) => dot(short.masses, sums[at], k - short.first - [up, down][at].first, sums[at][0]);
     let low = short.first + Math.min(up.first, down.first);
     let high = short.first + Math.max(...[up, down].map((law) => law.first + law.masses.length)) + short.masses.length;
-    effort.spend(short.masses.length * 70);
+    effort.spend(short.masses.length * 70 + 2000);
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       // Clearly negative: nothing of what is left of it counts.
@@ -115,8 +113,8 @@ export class Bits {
     return true;
   }
 
-  /** Upper ends of delta at many growth factors, over all crowds; a little above them, so that runs are few. */
-  async profile(growths: Float64Array, least: number, effort: Effort): Promise<Float64Array> {
+  /** Upper ends of delta at many growth factors, over all crowds; above them by a share `excess`, so that runs are few. */
+  async profile(growths: Float64Array, least: number, effort: Effort, excess: number): Promise<Float64Array> {
     const worst = new Float64Array(growths.length);
     const probes = Float64Array.from({ length: PROBES }, (_, at) => growths[Math.floor((at * (growths.length - 1)) / (PROBES - 1))]);
     const reached = Float64Array.from(probes, () => 1000 * least);
@@ -134,8 +132,9 @@ export class Bits {
       const high = Math.min(low + length - 1, this.#last);
       await effort.breathe();
       if (high === low) see(low);
+      effort.spend(6000);
       const pair = this.#pair([low, high], least, effort);
-      const near = probes.every((growth, at) => pair.excess(growth) <= reached[at] * (1 + EXCESS));
+      const near = probes.every((growth, at) => pair.excess(growth) <= reached[at] * (1 + excess));
       if (near || high === low) {
         effort.spend(40 * growths.length);
         growths.forEach((growth, at) => (worst[at] = Math.max(worst[at], pair.excess(growth))));

@@ -10,13 +10,13 @@
 import { NotProved, over, UNIT, type Effort } from "./arithmetic.ts";
 
 export interface Mechanism {
-  /** Upper ends of delta at growth factors of at least 1, apart from what `least` is too much for. */
-  profile(growths: Float64Array, least: number, effort: Effort): Promise<Float64Array>;
+  /** Upper ends of delta at growth factors of at least 1, which may be above it by a share `excess`. */
+  profile(growths: Float64Array, least: number, effort: Effort, excess: number): Promise<Float64Array>;
 }
 
 /** Steps of the grid across the narrowest profile, and at most so many across all. */
-const STEPS = 300;
-const MOST_STEPS = 3000;
+const STEPS = 200;
+const MOST_STEPS = 2000;
 /** The share of delta that losses behind the last node may take. */
 const INFINITE = 1e-5;
 
@@ -28,13 +28,18 @@ interface Losses {
   readonly steps: number;
 }
 
-/** An upper end of delta of mechanisms that are each seen so many times. */
-export async function composedDelta(
-  parts: readonly (readonly [Mechanism, number])[],
-  growth: number,
-  delta: number,
-  effort: Effort,
-): Promise<number> {
+/** How far above profiles their upper ends may be: the second time more is computed. */
+const EXCESSES = [0.02, 0.002];
+
+/** Whether delta is at most this of mechanisms that are each seen so many times. */
+export async function holdsTogether(parts: readonly Counted[], growth: number, delta: number, effort: Effort): Promise<boolean> {
+  for (const excess of EXCESSES) if ((await composedDelta(parts, growth, delta, effort, excess)) <= delta) return true;
+  return false;
+}
+
+type Counted = readonly [mechanism: Mechanism, times: number];
+
+async function composedDelta(parts: readonly Counted[], growth: number, delta: number, effort: Effort, excess: number): Promise<number> {
   const rounds = parts.reduce((sum, [, times]) => sum + times, 0);
   const least = (delta / rounds) * 1e-9;
   const reaches: number[] = [];
@@ -49,7 +54,7 @@ export async function composedDelta(
   for (let at = 1; at <= nodes; at++) growths[at] = growths[at - 1] * factor;
   let total: Losses = { first: 0, masses: Float64Array.of(1), infinite: 0, steps: 0 };
   for (const [mechanism, times] of parts) {
-    let one = dominating(growths, await mechanism.profile(growths, least, effort));
+    let one = dominating(growths, await mechanism.profile(growths, least, effort, excess));
     for (let left = times; left > 0; left = Math.floor(left / 2)) {
       await effort.breathe();
       if (left % 2) total = add(total, one, least, effort);
@@ -62,7 +67,7 @@ export async function composedDelta(
 
 /** About the loss behind which so little of delta is left, or hardly less than there always is. */
 async function reachOf(mechanism: Mechanism, most: number, least: number, effort: Effort): Promise<number> {
-  const at = async (losses: number[]) => mechanism.profile(Float64Array.from(losses, Math.exp), least, effort);
+  const at = async (losses: number[]) => mechanism.profile(Float64Array.from(losses, Math.exp), least, effort, 0.2);
   const marks = Array.from({ length: 24 }, (_, place) => 600 * 2 ** ((place - 23) / 1.5));
   const deltas = await at(marks);
   const goal = Math.max(most, deltas[marks.length - 1] * (1 + INFINITE * 10));

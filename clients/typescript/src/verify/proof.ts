@@ -6,7 +6,7 @@ import type { Part, Plan } from "../plan.ts";
 import { fields, list, whole } from "../reading.ts";
 import { chanceIn, Effort, exponentialAbove, exponentialBelow, NotProved, over, powerAbove, UNIT, type Chance } from "./arithmetic.ts";
 import { Bits } from "./bits.ts";
-import { composedDelta } from "./composition.ts";
+import { holdsTogether } from "./composition.ts";
 import { Decoys } from "./decoys.ts";
 import { shortfall } from "./honest.ts";
 import { binomial } from "./laws.ts";
@@ -23,7 +23,7 @@ interface Shown {
 /** How an amount of delta is told from nothing at all: smaller chances lose digits. */
 const LEAST_DELTA = 1e-100;
 /** About two seconds, of a slow device some more. */
-const MOST_EFFORT = 3e9;
+const MOST_EFFORT = 5e8;
 const MOST_USERS = 1e10;
 const MOST_RATES = 600;
 
@@ -55,7 +55,7 @@ export async function prove(plan: Plan): Promise<void> {
   let holds: boolean;
   if (!others.length && times === 1) holds = await first.holds(growth, spared, effort);
   else if (!others.length && times === 2 && first instanceof Bits) holds = await first.bothHold(growth, spared, effort);
-  else holds = (await composedDelta(seen, growth, spared, effort)) <= spared;
+  else holds = await holdsTogether(seen, growth, spared, effort);
   if (!holds) throw new NotProved(`its parameters are not proved to give epsilon ${epsilon} and delta ${delta}`);
 }
 

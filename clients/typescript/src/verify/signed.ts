@@ -23,6 +23,7 @@ export class Signed {
   readonly local = undefined;
   readonly #noise: Noise;
   readonly #isChoice: boolean;
+  #known: { readonly least: number; readonly profile: (growth: number) => number } | undefined;
 
   constructor(noise: Noise, isChoice: boolean) {
     [this.#noise, this.#isChoice] = [noise, isChoice];
@@ -33,10 +34,14 @@ export class Signed {
   }
 
   async profile(growths: Float64Array, least: number, effort: Effort): Promise<Float64Array> {
-    const law = coverOf(this.#noise, least, effort);
     await effort.breathe();
-    effort.spend(20 * growths.length * this.#noise.steps);
-    const profile = this.#isChoice ? this.#choice(law, effort) : this.#steps(law, effort);
+    if (this.#known?.least !== least) {
+      const law = coverOf(this.#noise, least, effort);
+      await effort.breathe();
+      this.#known = { least, profile: this.#isChoice ? this.#choice(law, effort) : this.#steps(law, effort) };
+    }
+    effort.spend(300 * growths.length * this.#noise.steps);
+    const { profile } = this.#known;
     return growths.map((growth) => profile(growth));
   }
 
@@ -97,7 +102,7 @@ class Moved {
   readonly #fastest: number;
 
   constructor({ masses, missing, steps, fastest }: Cover, places: number, ratio: number, effort: Effort) {
-    effort.spend(60 * masses.length);
+    effort.spend(1500 * masses.length);
     const first = new Float64Array(masses.length + places);
     const second = new Float64Array(masses.length + places);
     first.set(masses);
@@ -132,7 +137,7 @@ function coverOf({ ratio, flood, steps: answer }: Noise, least: number, effort: 
   const masses = [leave];
   let total = leave;
   for (let place = 1, missing = 1; !(missing <= least); place++) {
-    effort.spend(3 * flood.length + 10);
+    effort.spend(3 * flood.length + 30);
     if (place > MOST_PLACES || !(total < 1e290)) throw new NotProved("the noise of the plan is too wide to follow");
     let sum = 0;
     for (let k = 1; k <= Math.min(sizes.length, place); k++) sum += sizes[k - 1] * bursts[place - k];
@@ -140,8 +145,7 @@ function coverOf({ ratio, flood, steps: answer }: Noise, least: number, effort: 
     masses.push(b * masses[place - 1] + leave * bursts[place]);
     total += masses[place];
     if (place > mean + answer && masses[place] <= total * least * 1e-3) {
-      const z = Math.min(masses[place - 1] / masses[place], 0.9999 / b);
-      missing = rarely([[flood, 1]], [[b, leave, 1]], z, place + 1);
+      missing = rarely([[flood, 1]], [[b, leave, 1]], 0.9999 / b, place + 1);
       if (missing <= least) {
         const law = Float64Array.from(masses, (mass) => mass / total);
         return { masses: law, missing: 4 * missing, steps: (flood.length + 16) * (place + 3), fastest: fastestOf(sizes, b) };
@@ -164,32 +168,36 @@ function fastestOf(sizes: readonly number[], b: number): number {
 }
 
 /**
- * An upper end of the chance of at least `place`, by Chernoff's inequality with z > 1.
+ * An upper end of the chance of at least `place`, by Chernoff's inequality with some z > 1.
  *
  * Bursts come at Poisson rates, a flood with the size of its first bursts; the others are negative
  * binomial: a ratio b, 1 − b, and an exponent, which may be larger than it is.
  */
-function rarely(
-  floods: readonly (readonly [rates: readonly number[], size: number])[],
-  geometric: readonly (readonly [b: number, leave: number, exponent: number])[],
-  z: number,
-  place: number,
-): number {
-  if (!(z > 1)) return 1;
-  let exponent = 0;
-  let found = 1;
+function rarely(floods: readonly Flood[], geometric: readonly Geometric[], steepest: number, place: number): number {
+  let least = 1;
+  // Every z is right; far out a larger one is better.
+  for (let z = steepest, tries = 0; z > 1.0001 && tries < 60; z = 1 + (z - 1) * 0.8, tries++) {
+    least = Math.min(least, momentOf(floods, geometric, z) * powerAbove((1 / z) * over(2), place) * over(64));
+  }
+  return least;
+}
+
+type Flood = readonly [rates: readonly number[], size: number];
+type Geometric = readonly [b: number, leave: number, exponent: number];
+
+/** An upper end of the mean of z^N. */
+function momentOf(floods: readonly Flood[], geometric: readonly Geometric[], z: number): number {
+  let [exponent, found] = [0, 1];
   for (const [rates, size] of floods) {
     const step = powerAbove(z, size);
     let power = 1;
     for (const rate of rates) {
       power *= step;
-      // −1 would cost digits where z is near 1: then nothing is rare anyway.
       exponent += rate * (power * over(8 * rates.length + 64) - 1);
     }
   }
   for (const [b, leave, times] of geometric) found *= powerAbove((leave * over(8)) / (1 - b * z * over(8)), times);
-  if (!(exponent <= 690 && found > 0)) return 1;
-  return found * exponentialAbove(exponent * over(2 * 10_000)) * powerAbove((1 / z) * over(2), place) * over(64);
+  return exponent <= 690 ? found * exponentialAbove(exponent * over(20_000)) : Infinity;
 }
 
 /**
@@ -219,10 +227,9 @@ export function droppedChance(noises: readonly Noise[], share: number, room: num
     else lost += mass;
     if (place > room && place > 2 && mass <= least * 1e-3) {
       const steepest = 0.9999 / Math.max(...noises.map((noise) => noise.ratio.hit));
-      const z = Math.min(Math.sqrt(masses[place - 2] / mass), steepest);
       const rates = noises.map((noise) => [noise.flood.map((rate) => share * rate), 2] as const);
       const geometric = noises.map(({ ratio }) => [ratio.hit, ratio.miss, Math.ceil(2 * share)] as const);
-      const missing = rarely(rates, geometric, z, place + 1);
+      const missing = rarely(rates, geometric, steepest, place + 1);
       if (missing <= least) {
         const worked = (longest + 16) * noises.length * (place + 3);
         const mean = share * noises.reduce((bursts, noise) => bursts + 2 / noise.ratio.miss + noise.flood.reduce((all, rate) => all + rate, 0), 0);
