@@ -69,7 +69,8 @@ export class Bits {
     const mass = (law: Law, k: number) => dot(short.masses, law.masses, k - short.first - law.first);
     const tail = (at: number, k: number) => dot(short.masses, sums[at], k - short.first - [up, down][at].first, sums[at][0]);
     let low = short.first + Math.min(up.first, down.first);
-    let high = short.first + Math.max(...[up, down].map((law) => law.first + law.masses.length)) + short.masses.length;
+    // The last place at which anything is seen: behind it nothing can be told from nothing.
+    let high = short.first + Math.max(...[up, down].map((law) => law.first + law.masses.length)) + short.masses.length - 2;
     effort.spend(short.masses.length * 70 + 2000);
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
