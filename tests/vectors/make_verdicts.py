@@ -32,6 +32,8 @@ FILE = Path(__file__).with_name("verdicts.json")
 SOURCE = "made by tests/vectors/make_verdicts.py; docs/reference/vectors.md says what for"
 SINGLES, COMPOSITIONS = 12, 2
 """How many cases of each kind are in the file."""
+_AT_THE_END = 1000
+"""Of flips from this seed on the worst event of some is the last one that can be."""
 _GRAIN = 2**64
 _NEAR, _LOOSE = 1e-4, 0.1
 _MOST_USERS = 30_000
@@ -112,6 +114,19 @@ def signed_bit(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     return [("a", Bit(), _signed(draws, users, epsilon, delta))]
 
 
+def doubled_bit(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
+    split = draws.uniform(0.6, 0.9)
+    ratio, growth = math.exp(-split * epsilon), math.exp(epsilon * (1 - split))
+    need, flood = math.log((1 - ratio) / delta), list[float]()
+    while need > 0 and len(flood) < 60:
+        k = len(flood) + 1
+        rate = min(need, (growth**k - (0 if k % 2 else 2 * ratio**k)) / k)
+        flood.append(max(rate, 0.0))
+        need -= rate
+    made = Signed(_chance(ratio), tuple(map(_chance, flood)), users, 400, doubled=True)
+    return [("a", Bit(), made)]
+
+
 def signed_choice(draws: Draws, users: int, epsilon: float, delta: float) -> Parts:
     return [("a", _values(draws.choice([3, 20])), _signed(draws, users, epsilon, delta, 2))]
 
@@ -139,6 +154,7 @@ SINGLE: dict[str, Callable[[Draws, int, float, float], Parts]] = {
     "decoys": decoys,
     "flipped decoys": flipped_decoys,
     "signed bit": signed_bit,
+    "doubled bit": doubled_bit,
     "signed choice": signed_choice,
     "signed number": signed_number,
     "total": total,
@@ -247,6 +263,7 @@ def main() -> None:
         return
     counts = dict.fromkeys(SINGLE, SINGLES) | dict.fromkeys(COMPOSED, COMPOSITIONS)
     found = [case for kind, count in counts.items() for case in cases(kind, count)]
+    found += cases("flips", SINGLES, _AT_THE_END)
     lines = ",\n".join(json.dumps(case) for case in found)
     FILE.write_text(f'{{"source": {json.dumps(SOURCE)}, "cases": [\n{lines}\n]}}\n', "utf-8")
 

@@ -158,7 +158,7 @@ function noiseOf(table: JsonObject): Noise {
   const { over: hits, under: all } = fraction(table.ratio);
   if (!(flood.reduce((sum, rate) => sum + rate, 0) <= MOST_RATES)) throw new NotProved("its noise is too much for this client");
   const ratio = { hit: Number(table.ratio), miss: Number(((all - hits) << 80n) / all) / 2 ** 80 };
-  return { ratio, flood, steps: table.steps === undefined ? 1 : whole(table.steps, 1, 1000) };
+  return { ratio, flood, steps: table.steps === undefined ? 1 : whole(table.steps, 1, 1000), unit: table.doubled === true ? 2 : 1 };
 }
 
 /** Whether a promise is about parties that must not work together, in words. */

@@ -4,7 +4,8 @@
  * The difference D of two geometric numbers of messages is independent of the smaller one, so the
  * view of one changed answer is a sum over D of hockey-sticks of one law W against W moved by a few
  * places. W is geometric with ratio², and `flood[k − 1]` bursts of k pairs on average. Only places
- * where plus is ahead count: elsewhere W moved by m places is at least ratio^2m times W.
+ * where plus is ahead count: elsewhere W moved by m places is at least ratio^2m times W. Of noise in
+ * twos that is not certain, and both sides count.
  */
 
 import { exponentialAbove, NotProved, over, powerAbove, UNIT, type Chance, type Effort } from "./arithmetic.ts";
@@ -15,6 +16,8 @@ export interface Noise {
   readonly ratio: Chance;
   readonly flood: readonly number[];
   readonly steps: number;
+  /** How often each plus and each minus is sent: once, or twice where every answer is one of them. */
+  readonly unit: 1 | 2;
 }
 
 const MOST_PLACES = 100_000;
@@ -49,6 +52,11 @@ export class Signed {
   #steps(law: Cover, effort: Effort): (growth: number) => number {
     const { hit: ratio, miss: rest } = this.#noise.ratio;
     const room = over(64 * this.#noise.steps + 64);
+    if (this.#noise.unit === 2) {
+      const ahead = new Moved(law, 1, ratio, effort, 1);
+      const behind = ahead.mirrored();
+      return (growth) => ((ahead.excess(growth) + ratio * behind.excess(growth / ratio / over(4))) / (1 + ratio)) * room;
+    }
     const moved = Array.from({ length: this.#noise.steps }, (_, at) => new Moved(law, at + 1, ratio, effort));
     return (growth) => {
       let [before, worst] = [0, 0];
@@ -101,18 +109,23 @@ class Moved {
   readonly #head: number;
   readonly #fastest: number;
 
-  constructor({ masses, missing, steps, fastest }: Cover, places: number, ratio: number, effort: Effort) {
+  constructor({ masses, missing, steps, fastest }: Cover, places: number, ratio: number, effort: Effort, power = 2 * places) {
     effort.spend(1500 * masses.length);
     const first = new Float64Array(masses.length + places);
     const second = new Float64Array(masses.length + places);
     first.set(masses);
     second.set(masses, places);
     this.#pair = Pair.sorted(first, second, missing, steps);
-    this.#odds = 1 / powerAbove((1 / ratio) * over(2), 2 * places);
+    this.#odds = 1 / powerAbove((1 / ratio) * over(2), power);
     let head = 0;
     for (let at = 0; at < Math.min(places, masses.length); at++) head += masses[at];
     this.#head = head * over(steps + places + 8);
     this.#fastest = powerAbove(fastest, places);
+  }
+
+  /** W moved by the places against W. */
+  mirrored(): Pair {
+    return Pair.sorted(this.#pair.second, this.#pair.first, this.#pair.missing, this.#pair.steps);
   }
 
   /**
@@ -127,12 +140,12 @@ class Moved {
   }
 }
 
-/** u·f(u) = Σ k·λₖ·f(u − k) for the bursts, and w(u) = b·w(u − 1) + (1 − b)·f(u). */
-function coverOf({ ratio, flood, steps: answer }: Noise, least: number, effort: Effort): Cover {
+/** u·f(u) = Σ k·λₖ·f(u − k) for the bursts, and w(u) = b·w(u − unit) + (1 − b)·f(u). */
+function coverOf({ ratio, flood, steps: answer, unit }: Noise, least: number, effort: Effort): Cover {
   const b = ratio.hit * ratio.hit;
   const leave = ratio.miss * (1 + ratio.hit);
   const sizes = flood.map((rate, at) => (at + 1) * rate);
-  const mean = sizes.reduce((sum, one) => sum + one, b / leave);
+  const mean = sizes.reduce((sum, one) => sum + one, (unit * b) / leave);
   const bursts = [1];
   const masses = [leave];
   let total = leave;
@@ -142,13 +155,13 @@ function coverOf({ ratio, flood, steps: answer }: Noise, least: number, effort: 
     let sum = 0;
     for (let k = 1; k <= Math.min(sizes.length, place); k++) sum += sizes[k - 1] * bursts[place - k];
     bursts.push(sum / place);
-    masses.push(b * masses[place - 1] + leave * bursts[place]);
+    masses.push(b * (masses[place - unit] ?? 0) + leave * bursts[place]);
     total += masses[place];
     if (place > mean + answer && masses[place] <= total * least * 1e-3) {
-      missing = rarely([[flood, 1]], [[b, leave, 1]], 0.9999 / b, place + 1);
+      missing = rarely([[flood, 1]], [[b, leave, 1, unit]], rootOf(0.9999 / b, unit), place + 1);
       if (missing <= least) {
         const law = Float64Array.from(masses, (mass) => mass / total);
-        return { masses: law, missing: 4 * missing, steps: (flood.length + 16) * (place + 3), fastest: fastestOf(sizes, b) };
+        return { masses: law, missing: 4 * missing, steps: (flood.length + 16) * (place + 3), fastest: unit === 1 ? fastestOf(sizes, b) : Infinity };
       }
     }
   }
@@ -183,7 +196,12 @@ function rarely(floods: readonly Flood[], geometric: readonly Geometric[], steep
 }
 
 type Flood = readonly [rates: readonly number[], size: number];
-type Geometric = readonly [b: number, leave: number, exponent: number];
+type Geometric = readonly [b: number, leave: number, exponent: number, unit: number];
+
+/** About a root, which only chooses where to look. */
+function rootOf(z: number, unit: number): number {
+  return unit === 1 ? z : Math.sqrt(z);
+}
 
 /** An upper end of the mean of z^N. */
 function momentOf(floods: readonly Flood[], geometric: readonly Geometric[], z: number): number {
@@ -196,7 +214,11 @@ function momentOf(floods: readonly Flood[], geometric: readonly Geometric[], z: 
       exponent += rate * (power * over(8 * rates.length + 64) - 1);
     }
   }
-  for (const [b, leave, times] of geometric) found *= powerAbove((leave * over(8)) / (1 - b * z * over(8)), times);
+  for (const [b, leave, times, unit] of geometric) {
+    const rest = 1 - b * powerAbove(z, unit) * over(8);
+    if (!(rest > 0)) return Infinity;
+    found *= powerAbove((leave * over(8)) / rest, times);
+  }
   return exponent <= 690 ? found * exponentialAbove(exponent * over(20_000)) : Infinity;
 }
 
@@ -208,7 +230,7 @@ function momentOf(floods: readonly Flood[], geometric: readonly Geometric[], z: 
  * with one entry for every number of bursts and for every kind of burst, each off by less than two.
  */
 export function droppedChance(noises: readonly Noise[], share: number, room: number, least: number, effort: Effort): number {
-  const single = noises.map(() => 0);
+  const single = noises.map(() => [0]);
   const longest = Math.max(...noises.map((noise) => noise.flood.length));
   const masses = [1];
   let [kept, lost] = [1, 0];
@@ -216,9 +238,10 @@ export function droppedChance(noises: readonly Noise[], share: number, room: num
     effort.spend((3 * longest + 10) * noises.length);
     if (place > MOST_PLACES || !(kept < 1e290)) throw new NotProved("the noise of the plan is too wide to follow");
     let sum = 0;
-    noises.forEach(({ ratio, flood }, at) => {
-      single[at] = ratio.hit * (single[at] + masses[place - 1]);
-      sum += 2 * share * single[at];
+    noises.forEach(({ ratio, flood, unit }, at) => {
+      const before = place - unit;
+      single[at].push(before < 0 ? 0 : ratio.hit * (single[at][before] + masses[before]));
+      sum += 2 * unit * share * single[at][place];
       for (let k = 1; k <= flood.length && 2 * k <= place; k++) sum += 2 * k * share * flood[k - 1] * masses[place - 2 * k];
     });
     const mass = sum / place;
@@ -226,9 +249,9 @@ export function droppedChance(noises: readonly Noise[], share: number, room: num
     if (place <= room) kept += mass;
     else lost += mass;
     if (place > room && place > 2 && mass <= least * 1e-3) {
-      const steepest = 0.9999 / Math.max(...noises.map((noise) => noise.ratio.hit));
+      const steepest = Math.min(...noises.map((noise) => rootOf(0.9999 / noise.ratio.hit, noise.unit)));
       const rates = noises.map((noise) => [noise.flood.map((rate) => share * rate), 2] as const);
-      const geometric = noises.map(({ ratio }) => [ratio.hit, ratio.miss, Math.ceil(2 * share)] as const);
+      const geometric = noises.map(({ ratio, unit }) => [ratio.hit, ratio.miss, Math.ceil(2 * share), unit] as const);
       const missing = rarely(rates, geometric, steepest, place + 1);
       if (missing <= least) {
         const worked = (longest + 16) * noises.length * (place + 3);
