@@ -34,7 +34,7 @@ for (const kind of new Set(verdicts.cases.map((one) => one.kind))) {
       const verdict = await verdictOf(one, one.proven);
       assert.ok(verdict.proven, `${what}: ${"reason" in verdict ? verdict.reason : ""}`);
       assert.equal(verdict.guarantee.delta, Number(one.proven));
-      assert.match(verdict.guarantee.sentence, /proved/);
+      assert.ok(verdict.guarantee.sentence.includes("proved"));
     }
   });
 }
