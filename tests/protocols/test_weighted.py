@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.protocols.base import GRAIN
+from chaffinch.protocols.base import GRAIN, Setting
+from chaffinch.protocols.bursts import dropped_chance
 from chaffinch.protocols.intervals import two_sided
 from chaffinch.protocols.noise import Truth
-from chaffinch.protocols.weighted import Weighted
+from chaffinch.protocols.weighted import Weighted, _variant
 from chaffinch.protocols.weighted_codes import Layout
 from chaffinch.questions import Bit, Number
 from chaffinch.simulate import SeededWords
@@ -206,6 +207,32 @@ def test_it_is_proven_with_what_does_not_fit() -> None:
     assert protocol.mechanism(QUESTION, 5_000).delta_bound(1.0) > 1e-4
     assert 0 < protocol.overflow(QUESTION) < 1e-6
     assert made(room=20).overflow(QUESTION) > 1e-4
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_delta_is_not_spent_on_a_loose_tail_in_a_huge_crowd(whole: bool) -> None:  # noqa: FBT001
+    """What is charged of noise that does not fit is what the room was chosen for."""
+    setting = Setting(QUESTION, 10**9, 1.0, 1e-8, 1e-6)
+    protocol = _variant(0.81, whole=whole).make(setting, 0.15)
+    assert protocol.overflow(QUESTION) <= 1.001 * dropped_chance(setting)
+
+
+def test_tails_are_those_of_a_long_sum() -> None:
+    """Beside the law worked out far beyond any window, by sums of exact rates."""
+    noise = made(cut_for=10**6, ratio=Fraction(3, 4)).noise_messages(QUESTION)
+    steps = np.zeros(2001)
+    for size, rate in noise.bursts:
+        steps[size] += size * rate * noise.scale
+    ((ratio, pairs),) = noise.parts
+    steps[1:] += 2 * noise.scale * ratio ** np.arange(1.0, 2001)
+    for size, rate in enumerate(pairs, start=1):
+        steps[2 * size] += 2 * size * rate * noise.scale
+    mass = [math.exp(-sum(steps[n] / n for n in range(1, 2001)))]
+    for place in range(1, 2001):
+        mass.append(float(steps[1 : place + 1] @ np.array(mass[::-1])) / place)
+    for first in (20, 70, 100):
+        true = math.fsum(mass[first:])
+        assert true <= noise.tail(first) <= 1.02 * true
 
 
 def test_a_document_brings_it_back() -> None:

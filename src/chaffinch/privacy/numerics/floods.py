@@ -42,6 +42,8 @@ _MOST_EXPONENT = -float(np.log(TINIEST))
 """e to minus this is a working float with all its digits."""
 _LEAST_LOG = -600.0
 """Below this a chance, and what is worked out from it, leaves the range of doubles."""
+_DOUBLINGS, _HARDLY = 4, 0.01
+"""How often a window of masses is made longer, and which part of a tail may lie behind it."""
 _KEPT_BITS = 256
 
 
@@ -277,8 +279,15 @@ class NoiseMessages:
         return _tail(self, first)
 
     def _tail(self, first: int) -> float:
-        mass = self._masses(max(2 * first, 64), np.zeros(0))
-        return float(self._tails(first, mass)[first])
+        window, known = max(2 * first, 64), np.zeros(0)
+        for _ in range(_DOUBLINGS):
+            known = self._masses(window, known)
+            found = float(self._tails(first, known)[first])
+            # Chernoff's bound is loose: hardly any of what is charged should come from it.
+            if not len(known) or self._chernoff(window) <= _HARDLY * found:
+                break
+            window *= 2
+        return found
 
     def size_within(self, chance: float, *, most: int) -> int:
         """Return the least number that is exceeded with at most this chance, or ``most``."""
