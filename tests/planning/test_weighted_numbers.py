@@ -12,7 +12,8 @@ import pytest
 import chaffinch as cf
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.planning.candidates import choose_variants
+from chaffinch.planning.baselines import central_error
+from chaffinch.planning.candidates import choose_variants, for_target, most_exact
 from chaffinch.planning.wishes import Wishes
 from chaffinch.plans.expansion import answers_of_parts
 from chaffinch.plans.plan import Plan, plan_from
@@ -61,6 +62,23 @@ def test_three_costs_are_told(plan: Plan) -> None:
     assert "a first hop that does not work with the analyzer" in said
     told = said.partition("One dishonest report can move a sum by at most ")[2].split()[0]
     assert most <= float(told.replace(",", "")) <= 1.02 * most
+
+
+@pytest.mark.parametrize(
+    "users", [10**7, *map(nightly, (10**5, 150_000, 16 * 10**5, 10**6, 10**8, 10**9))]
+)
+def test_the_price_of_trusting_nobody_stays_the_same_in_every_crowd(users: int) -> None:
+    asked: dict[str, Any] = dict.fromkeys(Wishes.__dataclass_fields__)
+    asked |= {"question": NUMBER, "users": users}
+    asked |= {"target": cf.Target(1.0, 1e-6), "rounds": 1, "contributions": 1}
+    asked |= {"max_messages": 64, "honest": 1.0, "view": "messages"}
+    task = Wishes(**asked).task()
+    ways = [one for one in protocol_variants(NUMBER, 64, clear=True) if "weighted" in one.name]
+    found = [for_target(one.name, [one], (1.0, 1e-6), task) for one in ways]
+    best, _ = most_exact([one for one in found if one is not None], task)
+    assert best.error <= 1.3 * central_error(NUMBER, 1.0, 1e-6)
+    assert best.messages <= 4.5
+    assert best.slots <= 90
 
 
 def test_few_ways_are_weighed_unasked() -> None:
