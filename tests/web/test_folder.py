@@ -161,6 +161,7 @@ def test_releases_of_one_table_are_named_by_their_folders_and_days(tmp_path: Pat
         cf.run(plan, table, tmp_path / name, again=True, anyway=True)
     folder = Folder(tmp_path)
     shown = "".join(map(str, results_page(folder)))
+    assert shown.count("(2 releases of these people)") == 1, "the second knows of the first"
     (word,) = re.findall(r"\./trends/([0-9a-f]+)", shown)
     trend = trend_of(folder, word)
     assert trend is not None

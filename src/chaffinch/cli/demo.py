@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
 
 PEOPLE = 20_000
-_SEED = 2026
 EPSILON, DELTA = 1.0, 1e-8
 _TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
@@ -60,7 +60,6 @@ def demo(
         )
     answers, truth = people(question)
     with paths.fill_folder(out, own=_is_demo(out, plan)) as folder:
-        # The people are made up from a seed; what protects them is not.
         tally, sealed = _collect(answers, plan, folder / "sealed", output)
         release = replace(analyze(tally, plan), one_party=True, unit="person")
         plan.save(folder / "browsers.plan.json")
@@ -167,7 +166,8 @@ def people(question: Choice) -> tuple[list[str], list[int]]:
 
     from chaffinch.simulate.seeded import generator
 
-    draws = generator(_SEED, "population")
+    # Others each time: a run releases the same data once only, whoever made them.
+    draws = generator(randbits(64), "population")
     numbers = draws.choice(len(BROWSERS), PEOPLE, p=_WEIGHTS)
     counts: Any = np.bincount(numbers, minlength=len(BROWSERS))
     return [question.labels[number] for number in numbers.tolist()], counts.tolist()

@@ -201,7 +201,8 @@ def _left(epsilon: float) -> Markup:
         return join(before)
     number = rest.removesuffix(")")
     kept = tag("span", f"ε\u00a0{number}", class_="together")
-    return join(before, kept, rest.removeprefix(number))
+    # One piece: on phones the parts of a cell would stand beside one another.
+    return tag("span", before, kept, rest.removeprefix(number))
 
 
 def _weighed(plan: ReachPlan, *, wished: bool) -> Markup:

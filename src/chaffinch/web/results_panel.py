@@ -47,11 +47,14 @@ def results_page(folder: Folder) -> Iterator[Markup]:
         # Beside the first release of a plan that has several.
         several = several and plans.pop(release.plan_id, 0) > 1
         trend = tag("a", "trend of this plan", href=f"./trends/{word}") if several else ""
+        together = release.together if isinstance(release, Release) else None
+        promise = together.guarantee if together else release.guarantee
+        of_all = f" ({together.releases} releases of these people)" if together else ""
         rows.append(
             (
                 join(tag("a", said.title, href=f"./results/{word}"), " · " * several, trend),
                 " · ".join(one for one in said.byline if one != "Release"),
-                f"ε {promise_text(release.guarantee.epsilon, 4)}",
+                f"ε {promise_text(promise.epsilon, 4)}{of_all}",
                 found[word],
             )
         )
