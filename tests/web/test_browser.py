@@ -183,6 +183,7 @@ def test_a_table_is_released_whoever_looks_on(
 ) -> None:
     with Visit.of(chromium, address, "run") as visit:
         page = visit.page
+        page.locator("[name=survey]").select_option("survey.toml")
         page.locator("[name=table]").select_option("people.csv")
         checks = page.get_by_role("button", name="Check the table")
         runs = page.get_by_role("button", name="Run and release")
