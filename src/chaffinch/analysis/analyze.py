@@ -347,7 +347,7 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
 # How missing answers, and answers that do not fit, were treated: the notes of a release.
 
 _CONSERVATIVE_MEAN = (
-    "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
+    "The interval of the mean is conservative: it covers noise exactly and rounding in the worst "
     "case, so it is often much wider than two standard errors to each side."
 )
 

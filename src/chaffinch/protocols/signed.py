@@ -268,10 +268,9 @@ class Signed(SharedNoise):
 
         The noise of one report is a Poisson number of bursts, each of a uniform value and one of
         these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, or 2k of them where noise is
-        doubled, and k pairs with λ_k/Λ. Kinds that
-        do not fit into a report are left out: they would be dropped. The kinds of several digits
-        stand one behind another, and Λ is the sum of theirs. Parts of a kind are its digit, pluses
-        and minuses.
+        doubled, and k pairs with λ_k/Λ. Kinds that do not fit into a report are left out: they
+        would be dropped. The kinds of several digits stand one behind another, and Λ is the sum of
+        theirs. Parts of a kind are its digit, pluses and minuses.
         """
         rates, kinds = list[Decimal](), list[Kind]()
         for place, digit in enumerate(self.digits):
